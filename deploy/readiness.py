@@ -15,7 +15,7 @@ from ..accounting.kernel.prices.registry import mechanism_record
 from ..accounting.ledger.charge_request import charged_price
 from ..accounting.ledger.lookup import DatasetState
 from ..flows.metadata_remarks import metadata_remarks
-from ..flows.paths import StatePaths
+from ..flows.paths import StatePaths, reader_of
 from ..flows.prepare import layout_of_source
 from ..flows.releases.release_kind import rehearsal_epsilon
 from ..mechanisms.kernel.amounts import amount_shown, counted
@@ -165,7 +165,7 @@ def _amount(budget: Mapping[str, Any], name: str, symbol: str) -> str:
 def _budget(request: Request, state_paths: StatePaths) -> BudgetFacts:
     facts = cast("BudgetFacts", {"dataset": request.dataset, **NO_BUDGET, "problem": None})
     try:
-        reader = state_paths.reader()
+        reader = reader_of(state_paths)
         state = reader.dataset(request.dataset)
         facts = budget_facts(state, charged_price(request.price), taken=filter_charge_for(state, request))
         violation = reader.check_charge(

@@ -243,12 +243,6 @@ class StatePaths:
 
         return Anchoring(home=self.home, file=self.anchor)
 
-    def reader(self) -> LedgerReader:
-        """Open the ledger for looking, as who has the private store."""
-        from ..accounting.ledger.reader import open_reader  # as above
-
-        return open_reader(self.ledger_url, anchoring=self.anchoring)
-
     @property
     def environment(self) -> dict[str, str]:
         """The variables by which a process that is started finds the same places."""
@@ -258,6 +252,13 @@ class StatePaths:
     def __repr__(self) -> str:
         """Leave the URL out: it may hold a password."""
         return f"StatePaths(home={str(self.home)!r})"
+
+
+def reader_of(places: StatePaths) -> LedgerReader:
+    """Open the ledger for looking, as who has the private store."""
+    from ..accounting.ledger.reader import open_reader  # with it come SQL and prices, which most commands do without
+
+    return open_reader(places.ledger_url, anchoring=places.anchoring)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -44,7 +44,7 @@ from .columns import pays_for_any_draw
 from .configured_kinds import switch_on_configured_kinds
 from .metadata_remarks import metadata_remarks
 from .output_place import check_output, output_name, require_apart, require_plain_name
-from .paths import StatePaths
+from .paths import StatePaths, reader_of
 from .releases.release_kind import release_kind
 from .spec import read_spec
 
@@ -157,7 +157,7 @@ def prepare(
     switch_on_configured_kinds()
     series, part = (None, None) if series is None else series_and_part(series)
     ad_hoc = read_spec(spec, output=output, rehearse=rehearse) if series is None else None
-    with state_paths.reader() as reader, ExitStack() as held:
+    with reader_of(state_paths) as reader, ExitStack() as held:
         store = _private_store(state_paths.home, dry=dry)
         # Asked for its refusal: without a signing key a charge could be neither signed nor anchored.
         state_paths.anchoring.keys.current()

@@ -23,7 +23,7 @@ from ..tasks.destinations import ObjectPrefix, Output, discard, output_at, outpu
 from ..tasks.kernel.publication import remembered_release, staging_folder
 from ..tasks.request import Request
 from ..tasks.stages.charge import give_up
-from .paths import StatePaths, resolve_paths
+from .paths import StatePaths, reader_of, resolve_paths
 
 
 def cost_so_far(release_id: str, state_paths: StatePaths) -> tuple[Stage | Literal["unknown"] | None, str]:
@@ -32,7 +32,7 @@ def cost_so_far(release_id: str, state_paths: StatePaths) -> tuple[Stage | Liter
     It refuses nothing: of a ledger that can't be read the stage is "unknown", and the sentence says so.
     """
     try:
-        with state_paths.reader() as reader:
+        with reader_of(state_paths) as reader:
             state = reader.release(release_id)
     except Refusal:
         return "unknown", "What it has cost isn't known: the ledger can't be read now."
@@ -190,7 +190,7 @@ def abandon_release(release_id: str, *, reason: str, state_paths: StatePaths) ->
         AccountantRefused: the ledger is behind its anchor, or the release is held by a live process, published, or
             abandoned already.
     """
-    reader = state_paths.reader()
+    reader = reader_of(state_paths)
     ledger_id = reader.ledger_id
     with open_private_store(state_paths.home).hold(ledger_id=ledger_id, release_id=release_id) as folder:
         state = reader.release(release_id)

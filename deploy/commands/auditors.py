@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from ...flows.paths import resolve_paths
+from ...flows.paths import reader_of, resolve_paths
 from ...mechanisms.kernel.errors import InputRefused
 from .options import AS_JSON, FILE, LEDGER, CommandGroup, until_interrupted
 
@@ -141,7 +141,7 @@ def add(name: str, expires: timedelta, ledger_url: str | None, as_json: bool) ->
 def list_tokens(ledger_url: str | None, as_json: bool) -> None:
     """List the tokens with their days; their secrets are known to nobody but their holders."""
 
-    with resolve_paths(ledger_url=ledger_url).reader() as reader:
+    with reader_of(resolve_paths(ledger_url=ledger_url)) as reader:
         states, today = reader.tokens(), _today()
     rows: list[TokenRow] = [
         {
@@ -256,7 +256,7 @@ def add_witness(key_text: str, url: str, enough: int | None, ledger_url: str | N
     from ...accounting.ledger.witnessed import name_witness
 
     state_paths = resolve_paths(ledger_url=ledger_url)
-    with state_paths.reader() as reader:
+    with reader_of(state_paths) as reader:
         ledger_id = reader.ledger_id
     file = state_paths.anchoring.anchor_of(ledger_id).path.with_suffix(".witnesses")
     members, needed = name_witness(file, key=key_text, url=url, enough=enough)

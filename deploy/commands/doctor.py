@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 import click
 from packaging.requirements import Requirement
 
-from ...flows.paths import StatePaths, resolve_paths
+from ...flows.paths import StatePaths, reader_of, resolve_paths
 from ...mechanisms.kernel.amounts import counted
 from ...mechanisms.kernel.errors import InputRefused, Refusal
 from .options import AS_JSON, LEDGER
@@ -170,7 +170,7 @@ def _keys_without_use(places: StatePaths) -> Iterator[str]:
     from ...accounting.ledger.lookup import needs_no_secrets
 
     try:
-        reader = places.reader()
+        reader = reader_of(places)
     except Refusal:
         return  # reported by another check
     with reader:
@@ -183,7 +183,7 @@ def _keys_without_use(places: StatePaths) -> Iterator[str]:
 
 def _ledger(places: StatePaths) -> str:
 
-    with places.reader() as reader:
+    with reader_of(places) as reader:
         entries, datasets = reader.head().position + 1, len(reader.datasets())
     sizes = f"{counted(entries, 'entry', 'entries')}, {counted(datasets, 'data set')}"
     return f"it opens: {sizes}. Whether it holds together: crowdblend ledger verify."
@@ -191,7 +191,7 @@ def _ledger(places: StatePaths) -> str:
 
 def _anchor(places: StatePaths) -> str:
 
-    with places.reader() as reader:
+    with reader_of(places) as reader:
         reader.require_anchored(places.anchoring)
         return f"the ledger continues it: {places.anchoring.anchor_of(reader.ledger_id).path}."
 
@@ -246,7 +246,7 @@ def _clock(places: StatePaths) -> str:
     if theirs is not None and abs(theirs - now) > MOST_SKEW:
         raise InputRefused(f"it differs by {abs(theirs - now)} from the Prefect server's.", remedy=remedy)
     try:
-        with places.reader() as reader:
+        with reader_of(places) as reader:
             latest = max((state.charge.day for state in reader.releases()), default=None)
     except Refusal:
         latest = None

@@ -31,7 +31,7 @@ from ...accounting.kernel.keys.private_files import (
     replace_private,
     try_lock,
 )
-from ...flows.paths import StatePaths, resolve_paths
+from ...flows.paths import StatePaths, reader_of, resolve_paths
 from ...mechanisms.kernel.errors import AccountantRefused, InputRefused, Refusal
 from ..terminal.stages import Stages, process_begun
 from .options import AS_JSON, FILE, LEDGER, NEW, begins_another, print_refusal
@@ -423,7 +423,7 @@ def _print_ledger_status(release_id: str, places: StatePaths, *, ledger: str | N
     from ...accounting.keys.store_upkeep import is_held
     from ...flows.unfinished import commands_for, cost_so_far
 
-    with places.reader() as reader:
+    with reader_of(places) as reader:
         held = is_held(places.home, ledger_id=reader.ledger_id, release_id=release_id)
     stage, cost = cost_so_far(release_id, places)
     if stage is None:

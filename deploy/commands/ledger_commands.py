@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ...flows.paths import StatePaths, resolve_paths
+from ...flows.paths import StatePaths, reader_of, resolve_paths
 from ...mechanisms.kernel.errors import InputRefused, ReleaseFailed, one_line
 from ...mechanisms.kernel.mechanism import ADD_REMOVE, MOST_RECORDS, REPLACEMENT
 from .options import AS_JSON, FILE, LEDGER, RELEASE_CERTIFICATE, CommandGroup, ExactNumber
@@ -181,7 +181,7 @@ def list_datasets(ledger_url: str | None, as_json: bool) -> None:
     """List the data sets with what is spent and what is left."""
     from ..terminal.tables import dataset_rows, print_datasets
 
-    with resolve_paths(ledger_url=ledger_url).reader() as reader:
+    with reader_of(resolve_paths(ledger_url=ledger_url)) as reader:
         datasets = dataset_rows(reader.datasets(), raises=reader.budget_raises())
     if as_json:
         click.echo(json.dumps({"datasets": datasets}, ensure_ascii=False))
@@ -220,14 +220,14 @@ def anchor(ledger_url: str | None, witnesses: Path | None, checkpoint: Path | No
     from ...accounting.ledger.creation import begin_anchor
 
     state_paths = resolve_paths(ledger_url=ledger_url)
-    with state_paths.reader() as reader:
+    with reader_of(state_paths) as reader:
         ledger_id = reader.ledger_id
     file = state_paths.anchoring.anchor_of(ledger_id).path
     named = witnesses or file.with_suffix(".witnesses")
     asked = witnesses is not None or named.exists()
     last = state_paths.anchoring.last_of(ledger_id)
     if not asked and last is not None:
-        with state_paths.reader() as reader:
+        with reader_of(state_paths) as reader:
             reader.require_anchored(state_paths.anchoring)
         click.echo(
             f"Nothing is to be done: the ledger continues its anchor, which goes to entry {last.head.position}, and "
@@ -256,7 +256,7 @@ def key(ledger_url: str | None) -> None:
     from ...accounting.ledger.witnessed import log_key
 
     state_paths = resolve_paths(ledger_url=ledger_url)
-    with state_paths.reader() as reader:
+    with reader_of(state_paths) as reader:
         ledger_id = reader.ledger_id
     click.echo(log_key(ledger_id, state_paths.anchoring.keys.current().public).text)
 
@@ -285,7 +285,7 @@ def prove(
         entry = _charge_of(certificate)["ledger"]["position"]
     state_paths = resolve_paths(ledger_url=ledger_url)
     if checkpoint is None:
-        with state_paths.reader() as reader:
+        with reader_of(state_paths) as reader:
             checkpoint = state_paths.anchoring.anchor_of(reader.ledger_id).path.with_suffix(".checkpoint")
     if entry is not None:
         content = prove_entry(state_paths.ledger_url, position=entry, head=checkpoint)
@@ -357,7 +357,7 @@ def show(ledger_url: str | None, latest: int, everything: bool, as_json: bool) -
         series_rows,
     )
 
-    with resolve_paths(ledger_url=ledger_url).reader() as reader:
+    with reader_of(resolve_paths(ledger_url=ledger_url)) as reader:
         overview = reader.overview(latest=None if everything else latest)
     looks = look_rows(overview.looks)
     datasets = dataset_rows((known.state for known in overview.datasets), raises=overview.raises)
@@ -423,7 +423,7 @@ def verify(
     from ...mechanisms.kernel.amounts import counted
 
     state_paths = resolve_paths(ledger_url=ledger_url)
-    with state_paths.reader() as reader:
+    with reader_of(state_paths) as reader:
         missing: tuple[str, ...] = ()
         if anchor_file is None:
             anchor_file = _own_anchor(reader, state_paths)
@@ -470,7 +470,7 @@ def export(ledger_url: str | None, as_json: bool) -> None:
     """Write every entry as one line of canonical JSON with its place and hash."""
     from ...accounting.kernel.ledger.entries import bytes_of_entry
 
-    with resolve_paths(ledger_url=ledger_url).reader() as reader:
+    with reader_of(resolve_paths(ledger_url=ledger_url)) as reader:
         before = '{"entries": [\n'
         for link in reader.entries():
             body = json.loads(bytes_of_entry(link.entry))

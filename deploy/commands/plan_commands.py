@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...accounting.given_files import read_given
-from ...flows.paths import StatePaths, resolve_paths
+from ...flows.paths import StatePaths, reader_of, resolve_paths
 from ...mechanisms.kernel.errors import InputRefused
 from .options import AS_JSON, FILE, LEDGER, ExactNumber
 
@@ -292,7 +292,7 @@ def _forecast(
         read_calendar(text, k=K if k is None else k, sampling_rate=RATE if sampling_rate is None else sampling_rate)
         for text in calendars or CALENDARS
     ]
-    with resolve_paths(ledger_url=ledger_url).reader() as reader:
+    with reader_of(resolve_paths(ledger_url=ledger_url)) as reader:
         state = reader.dataset(name)
     require_forecast(relation=state.relation, survey=state.survey, rows_per_person=state.rows_per_person)
     if state.filter_budget is None:

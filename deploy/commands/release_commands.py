@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ...flows.paths import StatePaths, resolve_paths
+from ...flows.paths import StatePaths, reader_of, resolve_paths
 from ...mechanisms.kernel.errors import InputRefused
 from .options import AS_JSON, FILE, LEDGER, NEW, RELEASE_CERTIFICATE, CommandGroup, begins_another, print_refusal
 
@@ -264,7 +264,7 @@ def list_releases(dataset: str | None, latest: int, everything: bool, ledger_url
     from ..terminal.tables import FactTable, print_more, print_uncut
 
     places = resolve_paths(ledger_url=ledger_url)
-    with places.reader() as reader:
+    with reader_of(places) as reader:
         states = [state for state in reader.releases() if dataset in (None, state.charge.dataset)]
         ledger_id = reader.ledger_id
     listed = states if everything else states[-latest:]
@@ -299,7 +299,7 @@ def show(release_id: str, groups: int, ledger_url: str | None, as_json: bool) ->
     from ..terminal.tables import FactTable, print_uncut
 
     places = resolve_paths(ledger_url=ledger_url)
-    with places.reader() as reader:
+    with reader_of(places) as reader:
         state, ledger_id = reader.release(release_id), reader.ledger_id
     if state is None:
         raise InputRefused(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ...flows.paths import StatePaths, read_toml, resolve_paths
+from ...flows.paths import StatePaths, read_toml, reader_of, resolve_paths
 from ...mechanisms.kernel.amounts import amount_exact
 from ...mechanisms.kernel.errors import AccountantRefused, InputRefused, one_line
 from .options import AS_JSON, FILE, LEDGER, NEW, ExactNumber
@@ -225,7 +225,7 @@ def answer(
 def _account(places: StatePaths, *, dataset: str, label: str) -> tuple[str, tuple[str, ...]]:
     """Return the relation of a data set's budget, and the releases that answered a request before."""
 
-    with places.reader() as reader:
+    with reader_of(places) as reader:
         relation = reader.dataset(dataset).relation
         earlier = [state for state in reader.releases() if state.release_id.startswith(f"{label}-")]
     return relation, tuple(state.release_id for state in earlier if state.stage == "published")

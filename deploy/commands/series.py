@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 import click
 
 from ...accounting.kernel.keys.private_files import lock_file
-from ...flows.paths import StatePaths, resolve_paths
+from ...flows.paths import StatePaths, reader_of, resolve_paths
 from ...mechanisms.kernel.errors import AccountantRefused, InputRefused
 from ..serving.serve_settings import (
     EXHAUSTED,
@@ -113,7 +113,7 @@ def list_series(ledger_url: str | None, as_json: bool) -> None:
     """List the series with what remains of them."""
     from ..terminal.tables import print_series, series_rows
 
-    with resolve_paths(ledger_url=ledger_url).reader() as reader:
+    with reader_of(resolve_paths(ledger_url=ledger_url)) as reader:
         rows = series_rows(reader.all_series())
     if as_json:
         click.echo(json.dumps({"series": rows}, ensure_ascii=False))
@@ -227,7 +227,7 @@ def _serve(
     from ...flows.charged_request import request_of_series
     from ...flows.prepare import destroy_what_is_left, release_violation
 
-    with places.reader() as reader:
+    with reader_of(places) as reader:
         destroy_what_is_left(reader, places)
         state = reader.series(series)
         request = request_of_series(spec, output=spec.parent, series=state)

@@ -25,7 +25,7 @@ from ...accounting.kernel.keys.private_files import private_folder, replace_priv
 from ...accounting.kernel.ledger.ledger_state import enforced_unit
 from ...accounting.keys.store_upkeep import open_private_store, remembered_facts
 from ...accounting.ledger.ledger_writer import open_writer
-from ...flows.paths import StatePaths
+from ...flows.paths import StatePaths, reader_of
 from ...flows.spec import read_spec
 from ...mechanisms.generalization_map import GeneralizationMap, MappedColumn
 from ...mechanisms.kernel.contributions import ContributionLimit
@@ -255,7 +255,7 @@ def _certificate(release: Path, request: Request, state_paths: StatePaths) -> Ma
         raise InputRefused(
             "the release does not verify.", where=str(path), remedy="`crowdblend verify` says what does not hold."
         )
-    with state_paths.reader() as reader:
+    with reader_of(state_paths) as reader:
         reader.require_anchored(state_paths.anchoring)
         state = reader.release(str(certificate["release_id"]))
     if state is None or state.stage != "published":
@@ -274,7 +274,7 @@ def _certificate(release: Path, request: Request, state_paths: StatePaths) -> Ma
 
 def _as_charged(request: Request, release_id: str, state_paths: StatePaths) -> Request:
     """Return the request with the version of a lake table and the day of a source that the release was made from."""
-    with state_paths.reader() as reader:
+    with reader_of(state_paths) as reader:
         charged = remembered_facts(state_paths.home, ledger_id=reader.ledger_id, release_id=release_id)
     if (day := charged.get("source_day")) is not None:
         request = request.on_day(date.fromisoformat(day))

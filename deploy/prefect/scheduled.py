@@ -23,7 +23,7 @@ from prefect.states import Completed, Failed
 from pydantic import Field
 
 from ...accounting.keys.store_upkeep import open_private_store
-from ...flows.paths import StatePaths, resolve_paths
+from ...flows.paths import StatePaths, reader_of, resolve_paths
 from ...flows.prepare import Scheduled
 from ...flows.unfinished import cost_so_far
 from ...mechanisms.kernel.errors import AccountantRefused, InputRefused, Refusal
@@ -64,7 +64,7 @@ class ScheduledPlace:
     def output_of(self, places: StatePaths) -> str:
         """Return its folder or URL: where it was charged for, if it was, even by another schedule or by hand."""
         usual = f"{self.output.rstrip('/')}/{self.release_id}"
-        with places.reader() as reader:
+        with reader_of(places) as reader:
             if reader.release(self.release_id) is None:
                 return usual
             folder = open_private_store(places.home).release_folder(

@@ -21,7 +21,7 @@ from ...accounting.ledger.charge_request import SeriesRegistration
 from ...accounting.ledger.creation import create_ledger, ledger_exists
 from ...accounting.ledger.ledger_writer import open_writer
 from ...accounting.ledger.lookup import DatasetState, SeriesState
-from ...flows.paths import StatePaths, resolve_paths
+from ...flows.paths import StatePaths, reader_of, resolve_paths
 from ...flows.unfinished import abandon_release
 from ...mechanisms.kernel.amounts import amount_shown, counted
 from ...mechanisms.kernel.errors import InputRefused, Refusal, ReleaseFailed
@@ -90,7 +90,7 @@ def ledger(*, ledger_url: str | None = None) -> LedgerView:
     Raises:
         InputRefused: there is no ledger, or it can't be read.
     """
-    with resolve_paths(ledger_url=ledger_url).reader() as reader:
+    with reader_of(resolve_paths(ledger_url=ledger_url)) as reader:
         return LedgerView(
             datasets=tuple(reader.datasets()), findings=tuple(str(finding) for finding in reader.verify())
         )
@@ -373,7 +373,7 @@ def series(*, ledger_url: str | None = None) -> tuple[SeriesState, ...]:
     Raises:
         InputRefused: there is no ledger, or it can't be read.
     """
-    with resolve_paths(ledger_url=ledger_url).reader() as reader:
+    with reader_of(resolve_paths(ledger_url=ledger_url)) as reader:
         return reader.all_series()
 
 
@@ -465,12 +465,12 @@ def _expected(texts: Sequence[str]) -> Iterator[tuple[Mechanism, int]]:
 
 def _series(places: StatePaths, name: str) -> SeriesState:
     """Return a series that was just registered."""
-    with _failing_after("The series is registered and charged."), places.reader() as reader:
+    with _failing_after("The series is registered and charged."), reader_of(places) as reader:
         return reader.series(name)
 
 
 def _dataset(places: StatePaths, name: str) -> DatasetState:
-    with places.reader() as reader:
+    with reader_of(places) as reader:
         return reader.dataset(name)
 
 

@@ -31,7 +31,7 @@ from prefect.types.entrypoint import EntrypointType
 from ...accounting.kernel.ledger.ledger_state import Stage
 from ...accounting.keys.store_upkeep import open_private_store
 from ...accounting.ledger.opening import LEDGER_AWAY
-from ...flows.paths import StatePaths
+from ...flows.paths import StatePaths, reader_of
 from ...flows.prepare import destroy_what_is_left
 from ...flows.unfinished import cost_so_far
 from ...mechanisms.kernel.errors import AccountantRefused, Refusal, ReleaseFailed
@@ -129,7 +129,7 @@ class ScheduleLoop:
 
     def _finish_what_is_open(self) -> None:
         """Releases that were charged or begun and not finished, by the ledger and by Prefect."""
-        with self.state_paths.reader() as reader:
+        with reader_of(self.state_paths) as reader:
             names = {state.release_id: state.stage for state in reader.open_releases(series=self.series)}
         left: dict[str, str] = dict(names)
         # Both are asked. The ledger knows releases that were charged, Prefect knows runs that died before the charge.
@@ -151,7 +151,7 @@ class ScheduleLoop:
 
     def _held(self, release_id: str) -> bool:
         """Return whether a live process has the release."""
-        with self.state_paths.reader() as reader:
+        with reader_of(self.state_paths) as reader:
             ledger_id = reader.ledger_id
         deadline = time.monotonic() + 10
         while True:
@@ -165,7 +165,7 @@ class ScheduleLoop:
 
     def _ended(self) -> int | None:
         """Return the exit code where the series has no release left; None where it goes on."""
-        with self.state_paths.reader() as reader:
+        with reader_of(self.state_paths) as reader:
             state = reader.series(self.series)
             unfinished = reader.open_releases(series=self.series)
         if state.remaining:
@@ -219,7 +219,7 @@ class ScheduleLoop:
             self.runs.close_killed(run, stage=stage)
             how = f"signal {-code}" if code < 0 else f"exit {code}"
             self._failed(name, {"exit_code": 1, "cause": "killed", "message": f"its process died ({how}). {cost}"})
-            with suppress(Refusal), self.state_paths.reader() as reader:
+            with suppress(Refusal), reader_of(self.state_paths) as reader:
                 destroy_what_is_left(reader, self.state_paths)  # it may have been the last run
         self._running = None
 

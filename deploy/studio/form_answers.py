@@ -8,7 +8,7 @@ from decimal import Decimal
 from pathlib import Path
 
 from ...flows.approvals import approval_file, check_approval
-from ...flows.paths import StatePaths
+from ...flows.paths import StatePaths, reader_of
 from ...flows.spec import read_spec
 from ...flows.unfinished import abandon_release
 from ...mechanisms.kernel.errors import InputRefused, Refusal
@@ -129,7 +129,7 @@ def take_dataset(studio: Studio, form: Form) -> str:
     if not name:
         raise NotStored("dataset", "no_dataset")
     try:
-        with studio.state_paths.reader() as reader:
+        with reader_of(studio.state_paths) as reader:
             state = reader.dataset(name)
     except Refusal as refusal:
         raise NotStored("dataset", _said(refusal)) from None

@@ -12,7 +12,7 @@ from ...accounting.kernel.prices.registry import price
 from ...accounting.ledger.creation import ledger_exists
 from ...accounting.ledger.lookup import DatasetState
 from ...accounting.theory.planning.paired_planning import proposed_pairs
-from ...flows.paths import PASSWORD
+from ...flows.paths import PASSWORD, reader_of
 from ...flows.spec import read_spec
 from ...mechanisms.kernel.errors import InputRefused, Refusal
 from ...mechanisms.kernel.mechanism import ADD_REMOVE, REPLACEMENT
@@ -86,7 +86,7 @@ def dataset_state(studio: Studio, draft: Draft) -> DatasetState | None:
     name = draft.data.get("dataset")
     if not name or not ledger_exists(studio.state_paths.ledger_url):
         return None
-    with suppress(Refusal), studio.state_paths.reader() as reader:
+    with suppress(Refusal), reader_of(studio.state_paths) as reader:
         return reader.dataset(str(name))
     return None
 
@@ -95,7 +95,7 @@ def dataset_page(studio: Studio, draft: Draft, fields: Fields) -> DatasetPage:
     """Which budget pays."""
     known: tuple[DatasetState, ...] = ()
     if ledger_exists(studio.state_paths.ledger_url):
-        with studio.state_paths.reader() as reader:
+        with reader_of(studio.state_paths) as reader:
             known = reader.datasets()
     fields.add("dataset", draft.data.get("dataset", ""))
     fields.add("new_dataset")
