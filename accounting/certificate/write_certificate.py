@@ -19,7 +19,7 @@ from ..given_files import open_given
 from ..kernel.field_forms import Fields, amount_text
 from ..kernel.keys.private_files import output_files
 from ..kernel.keys.signing import ALGORITHM, SigningKey, canonical_bytes
-from ..kernel.ledger.entries import FilterCharge, FilterDatasetAdded, ReleaseCharged
+from ..kernel.ledger.entries import Entry, FilterCharge, FilterDatasetAdded, ReleaseCharged
 from ..kernel.ledger.ledger_state import enforced_unit
 from ..kernel.prices.registry import kind_of, mechanism_of_record
 
@@ -71,25 +71,14 @@ def write_certificate(
             series |= registered_fields(context.registered, number=place.number)
     certificate: dict[str, Any] = {
         "format": FORMAT,
-        "release_id": charge.release_id,
-        "name": charge.label,
-        "dataset": charge.dataset,
-        "day": charge.day.isoformat(),
-        "mechanism": dict(charge.mechanism),
-        "sampler_layout": charge.sampler_layout,
-        "sample_id": charge.sample_id,
-        "code_version": charge.code_version,
+        **charged_fields(charge),
         "code_sources": code_sources,
         "series": series,
         "guarantee": {
-            "epsilon": amount_text(charge.price.epsilon),
-            "delta": amount_text(charge.price.delta),
-            "rule": charge.price.rule,
+            **charged_guarantee(charge),
             "theorem": theorem_of(charge, context),
-            "epsilon_paper": None if charge.epsilon_paper is None else amount_text(charge.epsilon_paper),
             "unit": unit_statement(charge.sampler_layout, context.rows_per_person),
             "rows_per_person": context.rows_per_person,
-            "neighbours": charge.price.relation,
             "in_words": guarantee_statement(charge, context),
             "limits": limit_statements(charge, context),
         },
@@ -112,6 +101,46 @@ def write_certificate(
     certificate["files"] = {name: sha256_of_file(path) for name, path in output_files(folder).items()}
     certificate["signature"]["value"] = key.sign(domain=DOMAIN, message=signed_bytes(certificate)).hex()
     (folder / "certificate.json").write_bytes(certificate_bytes(certificate))
+
+
+def charged_fields(charge: ReleaseCharged) -> dict[str, Any]:
+    """Return what a certificate repeats of its charge."""
+    return {
+        "release_id": charge.release_id,
+        "name": charge.label,
+        "dataset": charge.dataset,
+        "day": charge.day.isoformat(),
+        "mechanism": dict(charge.mechanism),
+        "sampler_layout": charge.sampler_layout,
+        "sample_id": charge.sample_id,
+        "code_version": charge.code_version,
+    }
+
+
+def charged_guarantee(charge: ReleaseCharged) -> dict[str, Any]:
+    """Return what a certificate's guarantee repeats of its charge."""
+    return {
+        "epsilon": amount_text(charge.price.epsilon),
+        "delta": amount_text(charge.price.delta),
+        "rule": charge.price.rule,
+        "epsilon_paper": None if charge.epsilon_paper is None else amount_text(charge.epsilon_paper),
+        "neighbours": charge.price.relation,
+    }
+
+
+def differing_from_charge(certificate: Mapping[str, Any], charge: Entry) -> list[str]:
+    """Return the names of a certificate's fields that are other ones than its charge's; it may have any form."""
+    if not isinstance(charge, ReleaseCharged):
+        return ["ledger"]
+    guarantee, series = (
+        part if isinstance(part := certificate.get(name), Mapping) else {} for name in ("guarantee", "series")
+    )
+    place = None if charge.series is None else charge.series.name, charge.series and charge.series.number
+    return [
+        *(name for name, value in charged_fields(charge).items() if certificate.get(name) != value),
+        *(f"guarantee.{name}" for name, value in charged_guarantee(charge).items() if guarantee.get(name) != value),
+        *(["series"] if (series.get("name"), series.get("number")) != place else []),
+    ]
 
 
 ACCOUNTING_AMOUNTS = ("order", "tail_delta", "tail_each", "allowance")

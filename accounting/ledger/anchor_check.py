@@ -45,6 +45,7 @@ class _Comparison:
         unchecked: what can't be shown.
         keys: that signed a line.
         last: the highest position of a line whose signature holds, -1 before the first.
+        last_key: that signed this line.
         others: lines of another ledger.
         lost: the highest position that the ledger lacks, -1 where it lacks none.
         changed: positions whose entries are other ones.
@@ -54,6 +55,7 @@ class _Comparison:
     unchecked: list[str] = field(default_factory=list)
     keys: set[PublicKey] = field(default_factory=set)
     last: int = -1
+    last_key: PublicKey | None = None
     others: int = 0
     lost: int = -1
     changed: list[int] = field(default_factory=list)
@@ -76,6 +78,7 @@ class _Comparison:
                 continue
             self.last = anchored.head.position
             self.keys.add(anchored.key)
+            self.last_key = anchored.key
             yield anchored.head
 
     def compare(self, connection: Connection, heads: Iterator[Head]) -> None:
@@ -126,7 +129,8 @@ def check_anchor(
     Args:
         path: the anchor's file, or a copy of it.
         connect: gives a connection in a reading transaction.
-        trusted: public keys that may have signed it; where there are none, it isn't checked whose they are.
+        trusted: public keys that may have signed it, the one that signs now first; where there are none, it isn't
+            checked whose they are.
 
     Raises:
         InputRefused: the anchor can't be read.
@@ -155,6 +159,8 @@ def check_anchor(
         for what, key in [*(("the anchor has lines", key) for key in keys), ("the last entry is", signer)]
         if trusted and key is not None and key not in trusted
     ]
+    if trusted and signer in trusted and signer not in (found.last_key, trusted[0]):
+        findings.append(f"the last entry is signed by the key {signer.key_id}, which was replaced before that")
     findings += found.differences(end)
     if end > found.last:
         found.unchecked.append(f"the entries after entry {found.last}: they are not anchored yet.")

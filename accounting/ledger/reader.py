@@ -44,7 +44,14 @@ from ..kernel.ledger.rules import (
     unknown,
 )
 from ..kernel.ledger.snapshot import require_own_signer
-from ..kernel.ledger.transactions import Look, OpenedLedger, last_place, stored_state, stored_statement
+from ..kernel.ledger.transactions import (
+    Look,
+    OpenedLedger,
+    last_place,
+    require_sound_entries,
+    stored_state,
+    stored_statement,
+)
 from ..kernel.prices.mechanism_kind import Price
 from ..kernel.prices.registry import mechanism_record
 from ..keys.anchor import Anchoring
@@ -123,7 +130,7 @@ class LedgerReader(OpenedLedger):
         with suppress(Refusal):
             last = self._anchoring.last_of(ledger_id)
         if last is not None:
-            require_own_signer(last_place(connection).position, signer, self._anchoring)
+            require_own_signer(last_place(connection).position, signer, self._anchoring, last)
 
     def _state(self) -> LedgerState:
         with self._looking() as ledger:
@@ -315,8 +322,15 @@ class LedgerReader(OpenedLedger):
             pass
 
     def entries(self) -> Iterator[RecordedEntry]:
-        """Give all entries in the order of the chain; `ReleaseFailed` for a damaged one, or one of a later version."""
-        with self._store.reading() as connection:
+        """Give all entries in the order of the chain, once all are known to be those that were signed.
+
+        Raises:
+            AccountantRefused: one was changed, removed or inserted, or another key signed the last one.
+            ReleaseFailed: one can't be read, or is of a later version.
+        """
+        with self._looking() as ledger:
+            connection = ledger.connection
+            require_sound_entries(connection, ledger.state)
             columns = [typed(entry_table.c[name]) for name in ("position", "previous", "hash", "body")]
             chain = select(*columns).order_by(entry_table.c.position)
             # Streamed, since a ledger of a million entries would not fit into memory with all bodies.

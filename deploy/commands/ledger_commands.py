@@ -307,6 +307,7 @@ def prove(
 @click.option("--certificate", type=RELEASE_CERTIFICATE, help="A release: its charge is the entry of the proof.")
 def check(proof: Path, witnesses: Path, public_key: Path | None, since: Path | None, certificate: Path | None) -> int:
     """Check a PROOF of `ledger prove` without the ledger: that it goes on, or that an entry is in it."""
+    from ...accounting.certificate.write_certificate import differing_from_charge
     from ...accounting.given_files import read_given
     from ...accounting.kernel.ledger.entries import bytes_of_entry
     from ...accounting.keys.signing_upkeep import read_public_keys
@@ -323,15 +324,18 @@ def check(proof: Path, witnesses: Path, public_key: Path | None, since: Path | N
         raise InputRefused(f"the proof can't be read ({error.strerror}).", where=str(proof)) from None
     charge = None if certificate is None else _charge_of(certificate)
     found, shown = check_proof(content, policy=policy, trusted=trusted, since=since, certificate=charge)
-    for finding in found.findings:
+    findings = list(found.findings)
+    if charge is not None and shown is not None and (differing := differing_from_charge(charge, shown)):
+        findings.append(f"the certificate says another thing than the ledger charged: {', '.join(differing)}")
+    for finding in findings:
         click.echo(one_line(finding))
-    if not found.findings:
+    if not findings:
         if shown is not None:
             click.echo(f"The entry: {bytes_of_entry(shown).decode('ascii')}")
         click.echo(_witnessed_text(found.size, found.cosigners))
     for what in (*found.unchecked, *(["the certificate itself: that takes `crowdblend verify`."] if charge else [])):
         click.echo(f"Not checked: {one_line(what)}")
-    return 1 if found.findings else 0
+    return 1 if findings else 0
 
 
 @ledger.command("show")

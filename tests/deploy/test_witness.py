@@ -551,6 +551,11 @@ def test_a_release_is_held_against_the_proof_of_its_charge(desk) -> None:
         ({"ledger": {"position": index, "hash": "ab" * 32}}, 1, "is not the charge that the certificate names"),
         ({"ledger": {"position": other, "hash": links[other]["hash"]}}, 1, "is not the charge"),
         ({"ledger": {}}, 2, "doesn't state its charge's place"),
+        ({"dataset": "another"}, 1, "says another thing than the ledger charged: dataset"),
+        ({"mechanism": sound["mechanism"] | {"k": 5}}, 1, "than the ledger charged: mechanism"),
+        ({"guarantee": sound["guarantee"] | {"epsilon": "0.1"}}, 1, "than the ledger charged: guarantee.epsilon"),
+        ({"guarantee": "none"}, 1, "guarantee.epsilon, guarantee.delta, guarantee.rule"),
+        ({"series": {"name": "monthly", "number": 1}}, 1, "than the ledger charged: series"),
     ):
         (desk.folder / "certificate.json").write_text(json.dumps(sound | named | change))
         answer = desk(*words, "--certificate", "certificate.json")

@@ -346,19 +346,26 @@ def require_continued(
         if stored_hash != last.head.hash:
             what = f"entry {position} is not the one that the anchor vouches for: the chain was written anew."
             raise anchor_refusal(what, where, RESTORE)
-    require_own_signer(end, signer, anchor)
+    require_own_signer(end, signer, anchor, last)
 
 
-def require_own_signer(end: int, signer: PublicKey, anchor: Anchor) -> None:
-    """Refuse (AccountantRefused) a head at place `end` that no key of the private store signed, but a first entry's."""
-    if end > 0 and signer not in anchor.keys.public_keys():
+def require_own_signer(end: int, signer: PublicKey, anchor: Anchor, last: AnchoredHead | None) -> None:
+    """Refuse (AccountantRefused) a head at place `end` that no key of the private store signed, or one replaced before.
+
+    A key that was replaced may have been stolen. Where the anchor's last line is of a later one, it signs nothing more.
+    """
+    if end == 0:
+        return  # a first entry may be anybody's
+    own, current = anchor.keys.public_keys(), anchor.keys.read()
+    what = f"the last entry, {end}, is signed by the key {signer.key_id}, which"
+    if signer not in own:
         remedy = (
             "Name the private store that has it in CROWDBLEND_HOME. Where it is lost, run `crowdblend ledger verify`, "
             "then begin a new anchor with `crowdblend ledger anchor`."
         )
-        whose = f"the key {signer.key_id}, which isn't of this private store"
-        what = f"the last entry, {end}, is signed by {whose}."
-        raise anchor_refusal(what, str(anchor.home), remedy)
+        raise anchor_refusal(f"{what} isn't of this private store.", str(anchor.home), remedy)
+    if last is not None and signer != last.key and (current is None or signer != current.public):
+        raise anchor_refusal(f"{what} was replaced by another before that.", str(anchor.home), RESTORE)
 
 
 def anchor_refusal(what: str, where: str, remedy: str, *, cause: str = "") -> AccountantRefused:

@@ -22,6 +22,7 @@ from crowdblend.accounting.ledger import creation
 from crowdblend.accounting.ledger.anchor_check import check_anchor
 from crowdblend.accounting.ledger.creation import begin_anchor, create_ledger
 from crowdblend.accounting.ledger.opening import open_store
+from crowdblend.accounting.ledger.reader import open_reader
 from crowdblend.mechanisms.kernel.errors import AccountantRefused, InputRefused, ReleaseFailed
 
 LEDGER, OTHER = "a" * 64, "b" * 64
@@ -177,6 +178,26 @@ def test_no_anchor_is_begun_over_a_state_that_the_entries_do_not_give(books) -> 
     assert not anchor.path.exists()
     with pytest.raises(AccountantRefused, match="anchor is missing"):
         books.charge("three")
+
+
+def test_a_key_that_was_replaced_signs_nothing_after_the_anchors_last_line(books) -> None:
+    """A key is replaced where a copy of it may be out; whoever has the copy writes no head from then on."""
+    anchor = filled(books)
+    stolen = books.anchoring.keys.current()
+    rotate_key(books.anchoring.keys, os.urandom)
+    with open_reader(books.url, anchoring=books.anchoring) as reader:
+        assert reader.dataset("census").account.epsilon_budget == 10  # the last head is still the earlier key's
+    books.charge("three")
+    assert against_anchor(books, anchor.path) == ()
+    state = books.state()
+    state.datasets["census"].account = replace(state.datasets["census"].account, epsilon_budget=Decimal(1000))
+    books.raw(lambda connection: keep_snapshot(connection, state, stolen))
+    with pytest.raises(AccountantRefused, match=r"which was replaced by another before that.*ledger verify"):
+        books.charge("four")
+    with open_reader(books.url, anchoring=books.anchoring) as reader, pytest.raises(AccountantRefused):
+        reader.dataset("census")
+    (found,) = against_anchor(books, anchor.path)
+    assert found == f"the last entry is signed by the key {stolen.public.key_id}, which was replaced before that"
 
 
 def test_no_anchor_is_begun_over_entries_that_break_a_rule(sqlite_books) -> None:

@@ -190,11 +190,23 @@ def test_a_state_that_others_signed_is_refused_where_the_private_store_has_the_l
             assert [one.account.epsilon_spent for one in reader.datasets()] == [0]
 
 
+def test_no_entry_is_given_of_a_chain_in_which_one_was_changed(books, forge_past_guards) -> None:
+    books.add()
+    books.charge("one")
+    with books.reader() as reader:
+        assert len(list(reader.entries())) == 3
+    forge_past_guards(books, "UPDATE entry SET body = replace(body, 'census', 'Census') WHERE position = 2")
+    with books.reader() as reader:
+        given = reader.entries()
+        with pytest.raises(AccountantRefused, match="entry 2 is not the one that the signed head binds"):
+            next(given)
+
+
 def test_what_can_not_be_read_is_told_by_its_place(sqlite_books, forge_past_guards) -> None:
     books = sqlite_books
     books.add()
     forge_past_guards(books, "UPDATE entry SET body = 'ü' WHERE position = 1")
-    with books.reader() as reader, pytest.raises(ReleaseFailed, match=r"entry 1 can't be read.*ledger verify"):
+    with books.reader() as reader, pytest.raises(AccountantRefused, match=r"entry 1 is not the one.*ledger verify"):
         list(reader.entries())
     forge_past_guards(books, "UPDATE entry SET body = '{}' WHERE position = 0")
     with books.reader() as reader, pytest.raises(ReleaseFailed, match=r"first entry is damaged.*ledger verify"):
