@@ -120,7 +120,8 @@ def add_dataset(
         name: of the data set.
         epsilon: the budget of ε.
         delta: the budget of δ, from 0 to below 1.
-        survey_rate: rate of the data set's own sampling, where it is itself a sample; it can then be released once.
+        survey_rate: an upper bound of the rate at which any record was sampled, where the data set is itself a sample;
+            it can then be released once.
         rows_per_person: the most records that one person has in a delivery.
         relation: "add/remove" hides a person's presence, "replacement" a person's values.
         accounting: "additive" adds up ε and δ; "filter" adds up Rényi divergences of one order, which lets many
