@@ -61,7 +61,7 @@ def test_a_store_that_others_can_look_into(desk) -> None:
 
 @pytest.fixture
 def elsewhere() -> Iterator[Path]:
-    """A folder that every account can enter, unlike those of pytest."""
+    """Make a folder that every account can enter, unlike those of pytest."""
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         Path(folder).chmod(0o755)
         yield Path(folder)
@@ -81,7 +81,7 @@ def unprivileged() -> Iterator[str]:
 
 
 def closed_store(folder: Path, kind: str) -> Path:
-    """A private store that an account without privileges can't open."""
+    """Make a private store that an account without privileges can't open."""
     store = folder / "outer" / "home"
     store.mkdir(parents=True)
     if kind == "owner":
