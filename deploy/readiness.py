@@ -42,16 +42,18 @@ def readiness(request: Request, *, state_paths: StatePaths) -> dict[str, Any]:
 
     PRIVACY: of the source only names, CSV headers and Parquet footers are looked at; of the ledger its accounts.
     """
+    budget, dataset = _budget(request, state_paths)
     return {
-        "budget": _budget(request, state_paths),
+        "budget": budget,
         "source": _source(request),
-        "rehearsal_epsilon": _rehearsal(request),
+        "rehearsal_epsilon": _rehearsal(request, dataset),
     }
 
 
-def _rehearsal(request: Request) -> float | None:
+def _rehearsal(request: Request, dataset: DatasetState | None) -> float | None:
+    """Return the ε of a rehearsal; None where there is none, as of a data set that can be released once."""
     epsilon = rehearsal_epsilon(request)
-    return None if epsilon is None else float(epsilon)
+    return None if epsilon is None or (dataset is not None and dataset.survey) else float(epsilon)
 
 
 def _offer(epsilon: float | None) -> Iterator[str]:
@@ -162,7 +164,9 @@ def _amount(budget: Mapping[str, Any], name: str, symbol: str) -> str:
     return f"{amount_shown(spent)} of {symbol} = {amount_shown(total)} is spent, {left}"
 
 
-def _budget(request: Request, state_paths: StatePaths) -> BudgetFacts:
+def _budget(request: Request, state_paths: StatePaths) -> tuple[BudgetFacts, DatasetState | None]:
+    """Return what the ledger says of a release, and its data set, which is None where the ledger has none."""
+    state: DatasetState | None = None
     facts = cast("BudgetFacts", {"dataset": request.dataset, **NO_BUDGET, "problem": None})
     try:
         reader = reader_of(state_paths)
@@ -173,9 +177,9 @@ def _budget(request: Request, state_paths: StatePaths) -> BudgetFacts:
         )
     except Refusal as refusal:
         facts["problem"] = _sentences(refusal)
-        return facts
+        return facts, state
     facts["problem"] = None if violation is None else _sentences(violation)
-    return facts
+    return facts, state
 
 
 def _source(request: Request) -> SourceFacts:
@@ -227,7 +231,7 @@ def print_dry_run(found: PreparedRelease, *, as_json: bool) -> None:
         read = f"{counted(len(source.files), 'file')}{table}" if source.query is None else source.query.where
         click.echo(f"It would read {read} and write {found.request.output}.")
     if found.charge is not None:
-        for line in _offer(_rehearsal(found.request)):
+        for line in _offer(_rehearsal(found.request, found.dataset)):
             click.echo(line)
     click.echo("Nothing was charged or written, and no record was read.")
 
@@ -268,7 +272,7 @@ def dry_run_facts(found: PreparedRelease) -> outputs.DryRun:
             "epsilon": 0.0 if charge is None else float(charge.epsilon),
             "delta": 0.0 if charge is None else float(charge.delta),
         },
-        "rehearsal_epsilon": _rehearsal(request),
+        "rehearsal_epsilon": _rehearsal(request, found.dataset),
         "budget": _budget_after(found),
         "source": None if found.layout is None else source_facts(found.layout, remarks=found.remarks),
         "levels": request.levels,

@@ -191,6 +191,8 @@ def prepare(
             asked = request.dataset if series is None else reader.series(series).registered.dataset
             dataset = asked if state is None else state.charge.dataset
             _refuse(violation, state_paths=state_paths, release_id=name, dataset=None if dry else dataset)
+        if request.rehearsal and state is None:
+            _require_more_releases(reader.dataset(request.dataset))
         layout: SourceLayout | None = None
         other_names: tuple[str, ...] = ()
         # A published release needs neither its records nor a place: it is looked up, and nothing is charged.
@@ -228,6 +230,22 @@ def _private_store(home: Path, *, dry: bool) -> PrivateStore | None:
     if os.path.exists(home):
         require_private(home)
     return None
+
+
+def _require_more_releases(dataset: DatasetState) -> None:
+    """Refuse to rehearse a release of a survey: the rehearsal would be the one release that it has.
+
+    Raises:
+        InputRefused: the data set is itself a sample.
+    """
+    if dataset.survey:
+        raise InputRefused(
+            f"data set '{dataset.name}' is itself a sample and can be released once, and a rehearsal would be that "
+            "release.",
+            where="--rehearse",
+            remedy="Leave it out, and run the release itself. `crowdblend preview` with public records of the same "
+            "format tells beforehand what becomes *.",
+        )
 
 
 def _require_ready(request: Request, spec: Path, state_paths: StatePaths) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -29,6 +29,7 @@ from .columns import declared_hierarchies
 from .spec_tables import (
     RULES,
     ColumnTable,
+    DeclaredTable,
     DerivedColumn,
     LabelsTable,
     MemberLabelTable,
@@ -61,16 +62,24 @@ def with_units(
         name: MappedColumn(name=name, hierarchy=hierarchy, level=0)
         for name, hierarchy in declared_hierarchies(path, unit.columns, base, table="unit.columns").items()
     }
-    reader = _Rules(path=path, members=members)
+    misplaced = _misplaced(tables)
+    reader = _Rules(path=path, members=members, misplaced=frozenset(misplaced))
     derived, faults = {}, []
     for name, column in tables.columns.items():
+        if (named_by := misplaced.get(name)) is not None:
+            faults.append(_misplaced_fault(path, name, column, named_by=named_by))
+            continue
         try:
             derived[name] = reader.rule(name, column)
+        except _OfMisplaced:
+            continue
         except InputRefused as fault:
             faults.append(fault)
     weights = None
     try:
         weights = reader.survey_weights(tables)
+    except _OfMisplaced:
+        pass
     except InputRefused as fault:
         faults.append(fault)
     if faults:
@@ -97,6 +106,51 @@ def with_units(
     if weights is not None:
         asked, derived = (*asked, weights.column), {**derived, weights.column.name: weights}
     return tables.model_copy(update={"columns": columns}), UnitRule(members=asked, derived=derived, table=table)
+
+
+class _OfMisplaced(InputRefused):
+    """A rule names a column of the members that is declared where released columns are, which is told there."""
+
+
+def _misplaced(tables: SpecTables) -> dict[str, str]:
+    """Return the columns of members that are declared in [columns], each with a place that names it as a member's.
+
+    Such a column has labels and no rule, and [unit.columns] has none of its name.
+    """
+    unit, found = tables.unit, dict[str, str]()
+    if unit is None:
+        return found
+    named = {one: f"[columns.{name}].{rule}" for name, rule, one in _members_of_rules(tables.columns)}
+    if unit.weight is not None:
+        named |= dict.fromkeys(filter(None, (unit.weight.lowest, unit.weight.highest)), "[unit].weight")
+    if unit.members is not None:
+        named |= dict.fromkeys(unit.members.columns, "[unit.members].columns")
+    for name, column in tables.columns.items():
+        labels = (column.hierarchy, column.values, column.interval, column.dates)
+        if name in named and name not in unit.columns and not column.rules and labels.count(None) < len(labels):
+            found[name] = named[name]
+    return found
+
+
+def _members_of_rules(columns: Mapping[str, ColumnTable]) -> Iterator[tuple[str, str, str]]:
+    """Yield each released column and its rule, with each column of the members that the rule names."""
+    for name, column in columns.items():
+        for rule in column.rules:
+            given = getattr(column, rule)
+            for key in ("column", "lowest", "highest", "wave"):
+                if (one := getattr(given, key, None)) is not None:
+                    yield name, rule, one
+
+
+def _misplaced_fault(path: Path, name: str, column: ColumnTable, *, named_by: str) -> InputRefused:
+    """Return that a column of the members is declared as a released one, and what moves with it."""
+    beyond = sorted(column.model_fields_set - DeclaredTable.model_fields.keys())
+    without = f", without {', '.join(beyond)}" if beyond else ""
+    return InputRefused(
+        f"this declares a column of the members, which {named_by} reads, and [columns] has columns of units alone.",
+        where=f"{path}: [columns.{name}]",
+        remedy=f"Move it to [unit.columns.{name}]{without}.",
+    )
 
 
 def _refuse_rules(path: Path, tables: SpecTables) -> None:
@@ -158,6 +212,7 @@ class _Rules:
 
     path: Path
     members: Mapping[str, MappedColumn]
+    misplaced: Collection[str]
 
     def __post_init__(self) -> None:
         self.used: set[str] = set()
@@ -268,7 +323,8 @@ class _Rules:
 
     def _member(self, name: str, *, where: str, level: int = 0) -> MappedColumn:
         if name not in self.members:
-            raise InputRefused(
+            refused = _OfMisplaced if name in self.misplaced else InputRefused
+            raise refused(
                 f"there is no column {name!r} of the members.",
                 where=where,
                 remedy=f"Write [unit.columns.{name}] with its values, interval, dates or hierarchy.",

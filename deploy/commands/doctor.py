@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import pwd
 import socket
 import stat
 import sys
@@ -29,6 +30,8 @@ from .options import AS_JSON, LEDGER
 
 PATIENCE_SECONDS = 5.0
 MOST_SKEW = timedelta(minutes=2)
+IN_STORE = ("permissions", "keys", "leftovers", "anchor")
+"""Checks that say nothing where the private store can't be opened."""
 SHOWN = ("prefect", "dask", "sqlalchemy", "pyarrow", "opendp")
 
 
@@ -58,8 +61,10 @@ def doctor_checks(*, ledger_url: str | None) -> tuple[Check, ...]:
         places = resolve_paths(ledger_url=ledger_url)
     except Refusal as refusal:
         return (_checked("installation", _installation), _wrong("settings", refusal))
+    closed = _closed_store(places.home)
     return (
         _checked("installation", _installation),
+        *(() if closed is None else (_wrong("permissions", closed),)),
         *(
             _checked(name, partial(look, places))
             for name, look in (
@@ -72,6 +77,7 @@ def doctor_checks(*, ledger_url: str | None) -> tuple[Check, ...]:
                 ("Dask", _dask),
                 ("clock", _clock),
             )
+            if closed is None or name not in IN_STORE
         ),
     )
 
@@ -127,6 +133,47 @@ def _unmet() -> Iterator[str]:
             yield f"{requirement.name} is {found}, and {requirement.specifier} is needed"
 
 
+def _closed_store(home: Path) -> InputRefused | None:
+    """Return why this account can't open the private store; None where it can, and where there is none yet."""
+    unseen = "Keys, leftovers and anchor weren't looked at."
+    remedy = "Run as its owner, or name a private store of your own in CROWDBLEND_HOME."
+    me = _account(os.geteuid())
+    try:
+        status = home.stat()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        barred = next((one for one in reversed(home.parents) if one.is_dir() and not _may(one, os.X_OK)), None)
+        why = error.strerror if barred is None else f"account {me} can't enter {barred}, {_rights(barred.stat())}"
+        return InputRefused(f"the private store {home} can't be looked at: {why}. {unseen}", remedy=remedy)
+    if not stat.S_ISDIR(status.st_mode):
+        return InputRefused(f"the private store {home} is no folder. {unseen}", remedy="Name one in CROWDBLEND_HOME.")
+    if _may(home, os.R_OK | os.W_OK | os.X_OK):
+        return None
+    what = f"account {me} can't read and write the private store {home}, {_rights(status)}. {unseen}"
+    if status.st_uid == os.geteuid():
+        remedy = f"Open it to its owner with: chmod 700 '{home}'"
+        if stat.S_IMODE(status.st_mode) & 0o700 == 0o700:
+            remedy = "See to the file system, which may be read-only, or name another store in CROWDBLEND_HOME."
+    return InputRefused(what, remedy=remedy)
+
+
+def _may(path: Path, rights: int) -> bool:
+    return os.access(path, rights, effective_ids=os.access in os.supports_effective_ids)
+
+
+def _rights(status: os.stat_result) -> str:
+    return f"which belongs to account {_account(status.st_uid)} and has mode {stat.S_IMODE(status.st_mode):04o}"
+
+
+def _account(number: int) -> str:
+    """Return an account's name, or its number where it has none."""
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return str(number)
+
+
 def _permissions(places: StatePaths) -> str:
     home = places.home
     if not os.path.exists(home):
@@ -135,8 +182,8 @@ def _permissions(places: StatePaths) -> str:
     if stat.S_IMODE(status.st_mode) & 0o077:
         what = f"others than its owner can look into the private store {home}."
         raise InputRefused(what, remedy=f"Close it with: chmod 700 '{home}'")
-    if status.st_uid != os.geteuid() or not os.access(home, os.R_OK | os.W_OK | os.X_OK):
-        what = f"the private store {home} isn't this account's to write."
+    if status.st_uid != os.geteuid():
+        what = f"the private store {home}, {_rights(status)}, isn't that of account {_account(os.geteuid())}."
         raise InputRefused(what, remedy="Run as its owner, or name another in CROWDBLEND_HOME.")
     open_files = [path for path in sorted(home.rglob("*")) if not path.is_symlink() and path.stat().st_mode & 0o022]
     if open_files:
@@ -249,7 +296,7 @@ def _clock(places: StatePaths) -> str:
         with reader_of(places) as reader:
             latest = max((state.charge.day for state in reader.releases()), default=None)
     except Refusal:
-        latest = None
+        return f"{now:%Y-%m-%d %H:%M} UTC; no ledger could be read to compare it with."
     if latest is not None and latest > now.date():
         what = f"it says {now:%Y-%m-%d}, before the ledger's last charge on {latest}."
         raise InputRefused(what, remedy=remedy)

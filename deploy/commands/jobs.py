@@ -319,24 +319,16 @@ def status(release_id: str, ledger_url: str | None, as_json: bool) -> int:
     job = Job.of(release_id, places)
     if not job.exists():
         return _print_ledger_status(release_id, places, ledger=ledger_url, as_json=as_json)
-    alive, end, progress = job.process() is not None, job.end(), job.progress()
-    state: JobState = "running" if alive and end is None else "killed" if end is None else _state_of(end)
-    if state == "refused" and _stage_of(release_id, places) not in (None, "unknown"):
+    alive, end = job.process() is not None, job.end()
+    reported = _reported(job, end, places, runs=alive and end is None)
+    if reported["state"] == "refused" and _stage_of(release_id, places) not in (None, "unknown"):
         # What was refused was to run it once more: the release itself is as far as the ledger says.
         return _print_ledger_status(release_id, places, ledger=ledger_url, as_json=as_json)
-    reported: JobStatus = {
-        "release_id": release_id,
-        "state": state,
-        "stage": None if progress is None else progress["stage"],
-        "exit_code": None if end is None else end["exit_code"],
-        "message": None if end is None else end.get("message"),
-        "cost": None if alive and end is None else _cost(release_id, places),
-    }
     if as_json:
         click.echo(json.dumps(reported, ensure_ascii=False))
         return 0
-    stage = f" ({reported['stage']})" if state == "running" and reported["stage"] else ""
-    lines = [f"Job {release_id}: {state}{stage}.", reported["message"], reported["cost"]]
+    stage = f" ({reported['stage']})" if reported["state"] == "running" and reported["stage"] else ""
+    lines = [f"Job {release_id}: {reported['state']}{stage}.", reported["message"], reported["cost"]]
     click.echo("\n".join(str(line) for line in lines if line))
     return 0
 
@@ -361,16 +353,7 @@ def cancel(release_id: str, ledger_url: str | None, as_json: bool) -> int:
     # What fails is the job, and not the command that was to stop it.
     _print_end(job, end, places, as_json=False)
     if as_json:
-        progress = job.progress()
-        stopped: JobStatus = {
-            "release_id": release_id,
-            "state": "killed" if end is None else _state_of(end),
-            "stage": None if progress is None else progress["stage"],
-            "exit_code": None if end is None else end["exit_code"],
-            "message": None if end is None else end.get("message"),
-            "cost": _cost(release_id, places),
-        }
-        click.echo(json.dumps(stopped, ensure_ascii=False))
+        click.echo(json.dumps(_reported(job, end, places, runs=False), ensure_ascii=False))
     return 0
 
 
@@ -455,6 +438,19 @@ def _state_of(end: dict[str, Any]) -> JobState:
         return "cancelled"
     states: dict[int, JobState] = {0: "published", 1: "failed", 2: "refused", 3: "refused"}
     return states[end["exit_code"]]
+
+
+def _reported(job: Job, end: dict[str, Any] | None, places: StatePaths, *, runs: bool) -> JobStatus:
+    """Return how far a job is, as `status --json` and `cancel --json` print it."""
+    progress = job.progress()
+    return {
+        "release_id": job.release_id,
+        "state": "running" if runs else "killed" if end is None else _state_of(end),
+        "stage": None if progress is None else progress["stage"],
+        "exit_code": None if end is None else end["exit_code"],
+        "message": None if end is None else end.get("message"),
+        "cost": None if runs else _cost(job.release_id, places),
+    }
 
 
 def _print_end(job: Job, end: dict[str, Any] | None, places: StatePaths, *, as_json: bool) -> int:

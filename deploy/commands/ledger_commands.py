@@ -50,7 +50,8 @@ def dataset() -> None:
 @click.option(
     "--survey-rate",
     type=ExactNumber(),
-    help="The data set is itself a sample of this rate, of people with one record each: it can be released once.",
+    help="The data set is itself a sample, of people with one record each, and this is an upper bound of the rate at "
+    "which any record was sampled: it can be released once.",
 )
 @click.option(
     "--rows-per-person",

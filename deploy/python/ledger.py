@@ -16,8 +16,9 @@ from typing import Literal
 from rich.table import Table
 
 from ...accounting.kernel.ledger.entries import RECORD, DatasetUnit, FilterAccounting
+from ...accounting.kernel.ledger.ledger_state import is_exclusive
 from ...accounting.kernel.prices.registry import kind_of
-from ...accounting.ledger.charge_request import SeriesRegistration
+from ...accounting.ledger.charge_request import RECORDS, SeriesRegistration
 from ...accounting.ledger.creation import create_ledger, ledger_exists
 from ...accounting.ledger.ledger_writer import open_writer
 from ...accounting.ledger.lookup import DatasetState, SeriesState
@@ -118,7 +119,8 @@ def add_dataset(
         name: of the data set.
         epsilon: the budget of ε.
         delta: the budget of δ, from 0 to below 1.
-        survey_rate: rate of the data set's own sampling, where it is itself a sample; it can then be released once.
+        survey_rate: an upper bound of the rate at which any record was sampled, where the data set is itself a sample;
+            it can then be released once.
         rows_per_person: the most records that one person has in a delivery.
         relation: "add/remove" hides a person's presence, "replacement" a person's values.
         accounting: "additive" adds up ε and δ; "filter" adds up Rényi divergences of one order, which lets many
@@ -312,23 +314,21 @@ def add_series(
     request = read_spec(path, output=path.parent, releases=releases)  # the releases have outputs, the series none
     if free_columns:
         request = replace(request, registered=request.mechanism)
-    places = resolve_paths(ledger_url=ledger_url, home=home)
-    with open_writer(places.ledger_url, anchoring=places.anchoring) as writer:
-        writer.register_series(
-            SeriesRegistration(
-                series=name,
-                dataset=request.dataset,
-                mechanism=request.mechanism,
-                price=request.price,
-                epsilon_paper=None if request.paper_price is None else request.paper_price.epsilon,
-                spec_digest=request.series_digest,
-                map_digest=request.map_digest,
-                day=_today(),
-                free_columns=free_columns,
-                unit=request.unit,
-            )
-        )
-    return _series(places, name)
+    return _register(
+        SeriesRegistration(
+            series=name,
+            dataset=request.dataset,
+            mechanism=request.mechanism,
+            price=request.price,
+            epsilon_paper=None if request.paper_price is None else request.paper_price.epsilon,
+            spec_digest=request.series_digest,
+            map_digest=request.map_digest,
+            day=_today(),
+            free_columns=free_columns,
+            unit=request.unit,
+        ),
+        resolve_paths(ledger_url=ledger_url, home=home),
+    )
 
 
 def _add_mixed(name: str, parts: Sequence[str], *, dataset: str, delta: Decimal, places: StatePaths) -> SeriesState:
@@ -346,22 +346,61 @@ def _add_mixed(name: str, parts: Sequence[str], *, dataset: str, delta: Decimal,
     known = _dataset(places, dataset)
     digest = digest_of_mixed(mixed, dataset=dataset, delta=delta, unit=known.unit)
     costs = price(mixed, delta=delta, releases=mixed.releases, rows_per_person=known.rows_per_person)
+    return _register(
+        SeriesRegistration(
+            series=name,
+            dataset=dataset,
+            mechanism=mixed,
+            price=costs,
+            epsilon_paper=None,
+            spec_digest=digest,
+            map_digest=digest,
+            day=_today(),
+            free_columns=True,
+            unit=known.unit,
+        ),
+        places,
+    )
+
+
+def _register(registration: SeriesRegistration, places: StatePaths) -> SeriesState:
+    """Register a series, unless its price or another series' would be lost, and return it."""
+    _require_both_released(registration, places)
     with open_writer(places.ledger_url, anchoring=places.anchoring) as writer:
-        writer.register_series(
-            SeriesRegistration(
-                series=name,
-                dataset=dataset,
-                mechanism=mixed,
-                price=costs,
-                epsilon_paper=None,
-                spec_digest=digest,
-                map_digest=digest,
-                day=_today(),
-                free_columns=True,
-                unit=known.unit,
-            )
-        )
-    return _series(places, name)
+        writer.register_series(registration)
+    return _series(places, registration.series)
+
+
+def _require_both_released(new: SeriesRegistration, places: StatePaths) -> None:
+    """Refuse a series beside another one of its data set, where a release of one leaves none to the other.
+
+    A series is charged whole when it is registered, so that the price of one of them would be lost.
+    """
+    with open_reader(places.ledger_url) as reader:
+        survey = reader.dataset(new.dataset).survey
+        alone = survey or kind_of(new.mechanism).exclusive
+        others = [
+            known.registered.series
+            for known in reader.all_series()
+            if known.registered.dataset == new.dataset and (alone or is_exclusive(known.registered.mechanism))
+        ]
+        if not others or new.series in others:
+            return
+        # What the ledger's rules have against it, such as a release that is there, they refuse, and it is recorded.
+        unit = new.unit or RECORDS
+        broken = reader.check_charge(dataset=new.dataset, mechanism=new.mechanism, price=new.price, unit=unit)
+        if broken is not None:
+            return
+    why = (
+        f"data set '{new.dataset}' is itself a sample and can be released once"
+        if survey
+        else "the price of outcome counts holds only while nothing else is published of their reports"
+    )
+    raise InputRefused(
+        f"{why}, and series '{others[0]}' has paid for a release already: one of both prices would be lost.",
+        where=f"series '{new.series}'",
+        remedy=f"Run the release that is paid for: crowdblend run SPEC --series {others[0]}",
+    )
 
 
 def series(*, ledger_url: str | None = None) -> tuple[SeriesState, ...]:

@@ -280,18 +280,32 @@ def test_what_isnt_committed_is_not_checked_and_said(repository: Path) -> None:
 
 
 @pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_check_leaves_no_process_and_is_run_again(repository: Path, by: signal.Signals) -> None:
+@pytest.mark.parametrize("taken_by", ["main", "another"])
+def test_an_interrupted_check_leaves_no_process_and_is_run_again(
+    repository: Path, by: signal.Signals, taken_by: str
+) -> None:
+    """A signal that another thread takes doesn't wake the one that waits: the check would end, and be recorded."""
     mark = repository.parent / "begun"
     text = LIST.format(tries=repository.parent / "tries", python=sys.executable)
-    text = text.replace("{", "{{").replace('command = "true"', f"command = 'echo $$ > {mark} && sleep 600'")
+    text = text.replace("{", "{{").replace('command = "true"', f"command = 'echo $$ > {mark} && sleep 90'")
     text = text.replace('data = ["CROWDBLEND_NOT_SET"]\n', "")
     (repository / "checks.toml").write_text(text, encoding="utf-8")
     commit(repository, TESTS)
     program = f"""
-import sys
+import signal, sys, threading, time
 from pathlib import Path
 from audit.release_report import main, stopped_by_signals
+
+def take():
+    mark = Path({str(mark)!r})
+    while not mark.exists() or not mark.read_text().strip():
+        time.sleep(0.05)
+    time.sleep(0.5)
+    signal.pthread_kill(threading.get_ident(), {int(by)})
+
 stopped_by_signals()
+if {taken_by == "another"}:
+    threading.Thread(target=take, daemon=True).start()
 main(["--checks", "checks.toml"], project=Path({str(repository)!r}))
 """
     environment = os.environ | {"PYTHONPATH": str(PROJECT)}
@@ -300,7 +314,8 @@ main(["--checks", "checks.toml"], project=Path({str(repository)!r}))
             assert process.poll() is None
             time.sleep(0.05)
         child = int(mark.read_text(encoding="utf-8"))
-        process.send_signal(by)
+        if taken_by == "main":
+            process.send_signal(by)
         process.wait()
     with pytest.raises(ProcessLookupError):
         os.kill(child, 0)

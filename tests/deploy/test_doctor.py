@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 import socket
+import tempfile
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 
 NAMES = ["installation", "permissions", "keys", "leftovers", "ledger", "anchor", "Prefect", "Dask", "clock"]
+NOBODY = pwd.getpwnam("nobody")
 
 
 def wrong(desk) -> dict[str, dict]:
@@ -51,6 +57,74 @@ def test_a_store_that_others_can_look_into(desk) -> None:
     desk.home.chmod(0o755)
     assert "chmod 700" in wrong(desk)["permissions"]["remedy"]
     assert desk.home.stat().st_mode & 0o777 == 0o755
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[Path]:
+    """Make a folder that every account can enter, unlike those of pytest."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+@contextmanager
+def unprivileged() -> Iterator[str]:
+    """Be an account without privileges; its name."""
+    if os.geteuid() != 0:
+        yield pwd.getpwuid(os.geteuid()).pw_name
+        return
+    os.seteuid(NOBODY.pw_uid)
+    try:
+        yield NOBODY.pw_name
+    finally:
+        os.seteuid(0)
+
+
+def closed_store(folder: Path, kind: str) -> Path:
+    """Make a private store that an account without privileges can't open."""
+    store = folder / "outer" / "home"
+    store.mkdir(parents=True)
+    if kind == "owner":
+        if os.geteuid() == 0:
+            os.chown(store, NOBODY.pw_uid, NOBODY.pw_gid)
+        store.chmod(0o500)
+    elif os.geteuid() != 0:  # whose folders are all its own
+        return Path("/root") if kind == "stranger" else Path("/root/home")
+    else:
+        (store if kind == "stranger" else store.parent).chmod(0o700)
+    return store
+
+
+@pytest.mark.parametrize("kind", ["stranger", "outer", "owner"])
+def test_a_store_that_cannot_be_opened_is_the_one_fault(desk, monkeypatch, elsewhere: Path, kind: str) -> None:
+    store = closed_store(elsewhere, kind)
+    monkeypatch.chdir(elsewhere)  # settings are looked for here
+    monkeypatch.setenv("CROWDBLEND_HOME", str(store))
+    monkeypatch.setenv("CROWDBLEND_LEDGER", f"sqlite:///{elsewhere}/none.db")
+    desk("doctor", "--json")  # what is loaded lies where an account without privileges may not look
+    with unprivileged() as name:
+        answer = desk("doctor", "--json")
+    found = {check["name"]: check for check in answer.json["checks"]}
+    assert list(found) == ["installation", "permissions", "ledger", "Prefect", "Dask", "clock"]
+    assert [name for name, check in found.items() if not check["ok"]] == ["permissions", "ledger"]
+    assert "there is no ledger here" in found["ledger"]["what"], "a fault of its own"
+    assert found["clock"]["what"].endswith("no ledger could be read to compare it with.")
+    fault = found["permissions"]
+    assert f"the private store {store}" in fault["what"]
+    barred, owner, mode = {
+        "stranger": (f"account {name} can't read and write the private store {store}", "root", "0700"),
+        "outer": (f"account {name} can't enter {store.parent}", "root", "0700"),
+        "owner": (f"account {name} can't read and write the private store {store}", name, "0500"),
+    }[kind]
+    assert f"{barred}, which belongs to account {owner} and has mode {mode}." in fault["what"]
+    does = f"chmod 700 '{store}'" if kind == "owner" else "Run as its owner, or name a private store of your own"
+    assert does in fault["remedy"]
+
+
+def test_a_store_that_is_a_file(desk, monkeypatch) -> None:
+    monkeypatch.setenv("CROWDBLEND_HOME", str(desk.folder / "towns.csv"))
+    [_, found] = desk("doctor", "--json").json["checks"][:2]
+    assert (found["name"], "towns.csv is no folder" in found["what"]) == ("permissions", True)
 
 
 def test_a_missing_key_and_a_missing_anchor(desk) -> None:

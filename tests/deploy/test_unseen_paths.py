@@ -21,7 +21,7 @@ PROGRAM = "import sys; from crowdblend.deploy import cli; cli.main(sys.argv[1:])
 
 @pytest.fixture
 def dry(desk, monkeypatch):
-    """A desk with a budget and a specification, for runs that end before they need Prefect's server."""
+    """Make a desk with a budget and a specification, for runs that end before they need Prefect's server."""
     monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:9")
     desk.add_dataset()
     (desk.folder / "loop").symlink_to("loop")
@@ -89,7 +89,7 @@ def test_a_private_store(dry, monkeypatch) -> None:
 
 
 def test_a_folder_that_is_closed_to_this_account(dry) -> None:
-    """With root's capabilities dropped, as they are for any other account."""
+    """Drop root's capabilities, which no other account has."""
     closed = dry.folder / "closed"
     (closed / "release").mkdir(parents=True)
     closed.chmod(0)

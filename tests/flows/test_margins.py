@@ -81,14 +81,14 @@ def rows_of(folder: Path, stem: str) -> list[dict]:
 
 
 def cells_of_pair(file_format: str) -> list[tuple[str | None, ...]]:
-    """What is counted of both columns and of their pair; there is no null in CSV."""
+    """Return what is counted of both columns and of their pair; there is no null in CSV."""
     none = "" if file_format == "csv" else None
     alone = [(column, one, none, none) for column, labels in (("sex", SEXES), ("age", AGES)) for one in labels]
     return alone + [("sex", one, "age", other) for one in SEXES for other in AGES]
 
 
 def true_counts(records: list[tuple[str, str]], file_format: str) -> Counter:
-    """How many records each of these cells has."""
+    """Return how many records each of these cells has."""
     none, true = "" if file_format == "csv" else None, Counter()
     for sex, age in labelled(records):
         true.update([("sex", sex, none, none), ("age", age, none, none), ("sex", sex, "age", age)])

@@ -93,6 +93,23 @@ def test_what_has_no_rows_of_labels_is_refused(desk) -> None:
     desk.refuse("run", spec, "--rehearse", said="there is nothing to rehearse here")
 
 
+def test_of_a_survey_nothing_is_rehearsed_since_it_has_one_release(desk) -> None:
+    spec = written(desk)
+    assert "A rehearsal tells beforehand" in desk.succeed("explain", spec).out, "nothing is known of the data set yet"
+    desk.succeed("dataset", "add", "people", "--survey-rate", "0.2", "--epsilon", "9", "--delta", "0.1")
+    assert "A rehearsal tells" not in desk.succeed("explain", spec).out + desk.succeed("run", spec, "--dry-run").out
+    for words in (("explain", spec), ("run", spec, "--dry-run")):
+        assert desk.succeed(*words, "--json").json["rehearsal_epsilon"] is None
+    entries = desk.entries()
+    for more in ((), ("--dry-run",), ("--release-id", "first")):
+        said = ("--rehearse: data set 'people' is itself a sample", "a rehearsal would be that release", "Leave it out")
+        assert "Nothing was read, written or charged." in desk.refuse("run", spec, "--rehearse", *more, said=said).err
+    assert desk.entries() == entries
+    assert not (desk.folder / "out-rehearsal").exists()
+    desk.succeed("run", spec)
+    desk.refuse("run", spec, "--rehearse", code=3, said="can be released once, and has been")
+
+
 def tallies(request, records: list[tuple[int, int]], coins: tuple[int, ...]) -> tuple[int, ...]:
     """What a rehearsal counts of records, given as whether each column has `*`, where each has a coin."""
     codes = [np.array([0 if record[place] else 1 for record in records]) for place in range(2)]

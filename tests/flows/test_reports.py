@@ -158,6 +158,27 @@ def test_one_bit_is_charged_exactly_and_only_once(asked, desk) -> None:
     desk.succeed("ledger", "verify")
 
 
+def test_outcome_counts_stand_alone_among_series_too(asked, desk) -> None:
+    """Whichever series is run first, the price of the other one would be lost."""
+    counted = {"reports": ONE + "\nleast_people = 1200", "source": "votes.parquet", "more": PRIVACY}
+    add = ("series", "add")
+    desk.succeed(*add, "plain", asked.spec(ONE, "votes.parquet"), "--releases", "1")
+    desk.succeed(*add, "more", asked.spec(ONE, "votes.parquet"), "--releases", "1")
+    lost = "nothing else is published of their reports, and series 'plain' has paid for a release already"
+    desk.refuse(*add, "counted", asked.spec(**counted), "--releases", "1", said=lost)
+    desk.succeed("dataset", "add", "watches", "--relation", "replacement", "--epsilon", "30", "--delta", "1e-3")
+
+    def watches(spec: Path) -> Path:
+        spec.write_text(spec.read_text(encoding="utf-8").replace('"phones"', '"watches"'), encoding="utf-8")
+        return spec
+
+    desk.succeed(*add, "alone", watches(asked.spec(**counted)), "--releases", "1")
+    lost = lost.replace("plain", "alone")
+    desk.refuse(*add, "other", watches(asked.spec(ONE, "votes.parquet")), "--releases", "1", said=lost)
+    desk.refuse(*add, "twice", watches(asked.spec(**counted)), "--releases", "1", said=lost)
+    desk.succeed("ledger", "verify")
+
+
 @pytest.mark.slow
 def test_several_bits_are_charged_by_the_shuffle_bound_where_it_holds(asked, desk) -> None:
     made = vectors(TWO, [3] * 4_000 + [2] * 1_000)

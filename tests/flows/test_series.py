@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
+from crowdblend.deploy.api import add_series
+from crowdblend.mechanisms.kernel.errors import InputRefused
 
 
 def shown(desk) -> dict:
@@ -117,6 +119,31 @@ def test_a_series_is_refused_before_it_costs_anything(desk) -> None:
     desk.succeed("series", "add", "two", desk.write_spec(), "--releases", "2")
     assert desk("series", "add", "two", spec, "--releases", "2").code == 2
     assert shown(desk)["datasets"][0]["epsilon_spent"] < 0.4
+
+
+def test_a_survey_has_no_second_series_whose_price_would_be_lost(desk) -> None:
+    desk.succeed("dataset", "add", "people", "--survey-rate", "0.2", "--epsilon", "9", "--delta", "0.1")
+    spec = desk.write_spec()
+    words = ("series", "add", "second", spec, "--releases")
+    desk.refuse(*words, "2", code=3, said="it can have no series")
+    desk.succeed("series", "add", "first", spec, "--releases", "1")
+    told, entries = desk("ledger", "show", "--json").json["datasets"], desk.entries()
+    lost = (
+        "series 'second': data set 'people' is itself a sample and can be released once, and series 'first' has paid",
+        "Nothing was read, written or charged. Run the release that is paid for: crowdblend run SPEC --series first",
+    )
+    desk.refuse(*words, "1", said=lost)
+    desk.refuse(*words, "1", "--free-columns", said=lost)
+    part = ("--part", "1 x epsilon=0.05", "--dataset", "people", "--delta", "1e-6")
+    desk.refuse("series", "add", "second", *part, said=lost)
+    with pytest.raises(InputRefused, match="one of both prices would be lost"):
+        add_series("second", spec, releases=1)
+    desk.refuse("series", "add", "first", spec, "--releases", "1", said="a series of this name")
+    assert (desk("ledger", "show", "--json").json["datasets"], desk.entries()) == (told, entries)
+    desk.refuse(*words, "2", code=3, said="it can have no series")
+    desk.succeed("run", spec, "--series", "first", "--release-id", "one")
+    desk.refuse(*words, "1", code=3, said="can be released once, and has been: its sampling was part of that price")
+    assert desk("ledger", "show", "--json").json["datasets"] == told, "the survey is paid for once"
 
 
 @pytest.mark.slow

@@ -156,7 +156,7 @@ def test_what_is_no_file_is_refused_and_not_passed_over(below: Path, tmp_path: P
 
 @pytest.mark.parametrize("empty", ["", " "])
 def test_an_empty_argument_is_no_ledger(below: Path, monkeypatch, empty: str) -> None:
-    """Such as an unset variable of a shell gives; an empty variable of the environment is as none."""
+    """Refuse what an unset variable of a shell gives; an empty variable of the environment is as none."""
     with pytest.raises(InputRefused, match="the ledger's address is empty") as refused:
         resolve_paths(ledger_url=empty)
     assert refused.value.where == "--ledger"

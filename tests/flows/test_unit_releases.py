@@ -270,6 +270,37 @@ def test_what_does_not_go_together_is_refused_with_its_place(desk, households) -
     assert desk("ledger", "show", "--json").json["releases"] == []
 
 
+def test_a_column_of_members_that_is_declared_as_a_released_one_is_one_fault(desk, households) -> None:
+    def refused(*edits: tuple[str, str], table: str = "age") -> str:
+        def edit(text: str) -> str:
+            for old, new in ((f"[unit.columns.{table}]", f"[columns.{table}]"), *edits):
+                assert old in text
+                text = text.replace(old, new, 1)
+            return text
+
+        said: str = desk.refuse("explain", write_spec(desk, edit=edit)).err
+        return said
+
+    alone = refused()
+    assert "[columns.age]: this declares a column of the members, which [columns.children].count_members reads" in alone
+    assert alone.endswith("Nothing was read, written or charged. Move it to [unit.columns.age].\n")
+    leveled = refused(("[columns.age]\n", "[columns.age]\nlevel = 0\nweight = 2\n"))
+    assert leveled.endswith("Move it to [unit.columns.age], without level, weight.\n")
+    two = refused(("[columns.size]\n", '[columns.size]\nvalues = ["1"]\n'))
+    assert "2 things are missing or wrong" in two
+    assert (two.count("[columns.age]:"), two.count("[columns.size].values:")) == (1, 1)
+    dates = 'dates = { from = "2000-01-01", to = "2001-01-01", levels = [] }'
+    for given in ('values = ["1", "2"]', 'hierarchy = "ages.csv"', dates):
+        other = refused(("interval = { lower = 0, upper = 100, widths = [20] }", given))
+        assert "this declares a column of the members" in other, other
+    own = '[columns.region]\nmember_label = { column = "region", highest = "age" }\nlevel = 0\n'
+    assert "which [columns.where].member_label reads" in refused(
+        (own, own.replace("[columns.region]", "[columns.where]")), table="region"
+    )
+    unnamed = write_spec(desk, edit=lambda text: text + '[columns.job]\nvalues = ["x"]\n')
+    desk.refuse("explain", unnamed, said="[columns.job]: a column of units has exactly one rule")
+
+
 def test_a_count_of_all_members_reads_any_of_their_columns(desk, households) -> None:
     def alone(*, declared: bool):
         def edit(text: str) -> str:

@@ -88,7 +88,7 @@ FLIPPED = costs_of(FLIPS, delta=Decimal(0)) | {"dataset": "phones"}
 
 
 def lone_series(*names: str, **changes: Any) -> tuple[Entry, ...]:
-    """Registrations of series of one release each, of the survey unless it is said otherwise."""
+    """Return registrations of series of one release each, of the survey unless it is said otherwise."""
     return tuple(registration(name, releases=1, **{"dataset": "survey"} | changes).entry for name in names)
 
 
