@@ -376,7 +376,7 @@ def _require_both_released(new: SeriesRegistration, places: StatePaths) -> None:
 
     A series is charged whole when it is registered, so that the price of one of them would be lost.
     """
-    with open_reader(places.ledger_url) as reader:
+    with reader_of(places) as reader:
         survey = reader.dataset(new.dataset).survey
         alone = survey or kind_of(new.mechanism).exclusive
         others = [

@@ -16,8 +16,13 @@ from ...accounting.kernel.keys.private_store import ReleaseFolder
 from ...mechanisms.kernel.errors import ReleaseFailed
 from ...mechanisms.kernel.protection import Numbers
 
+ABANDON = "It is never drawn again: the release can only be abandoned, by `crowdblend abandon`."
 NOISE = "noise"
 """Name of the draw of what is published."""
+
+
+class DrawFailed(ReleaseFailed):
+    """The drawing itself failed, which may follow from the records and from what was drawn."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -110,6 +115,8 @@ def load_draw(draw: StoredDraw, *, folder: ReleaseFolder) -> tuple[int, ...] | N
     stored = folder.load_draw(draw.name)
     if stored is None:
         return None
+    if stored == draw.drawn_for:
+        raise ReleaseFailed("an earlier attempt failed while it drew.", remedy=ABANDON)
     try:
         numbers = stored_numbers(stored.pop(draw.field, None))
         valid = stored == draw.drawn_for and draw.fits(numbers)
@@ -129,14 +136,22 @@ def draw_once(
     """Return the stored draw, made and stored first where there is none; an array has the shape (n,).
 
     INVARIANT: durable before it is used; what follows takes the stored draw and no other.
-    PRIVACY: an attempt that ends before its draw is stored has given nothing away, so that the next one may draw.
+    PRIVACY: an attempt that is killed before its draw is stored has given nothing away, so that the next one may draw.
+    One whose drawing fails is the last: what is drawn until it doesn't fail has another law than one draw, and its loss
+    may be nearly twice as large.
 
     Raises:
+        DrawFailed: as `make`; from then on there is no draw.
         ReleaseFailed: it can't be stored, or what is stored is damaged or was drawn for something else.
     """
     drawn = load_draw(draw, folder=folder)
     if drawn is None:
-        store_draw(draw, make(), folder=folder)
+        try:
+            numbers = make()
+        except DrawFailed:
+            folder.store_draw(draw.name, draw.drawn_for)
+            raise
+        store_draw(draw, numbers, folder=folder)
         # Read back, so that this attempt goes on with exactly what the next one would find.
         drawn = load_draw(draw, folder=folder)
     if drawn is None:

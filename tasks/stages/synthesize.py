@@ -22,6 +22,7 @@ from ...mechanisms.kernel.errors import InputRefused, ReleaseFailed
 from ...mechanisms.kernel.group_counts import GroupCounts, sum_counts
 from ...mechanisms.kernel.recoding import KeyLayout
 from ...mechanisms.kinds.synthetic_table import SyntheticTable, library_rho
+from ..kernel.draws import ABANDON, DrawFailed
 from ..readers.column_codes import arrow_of, numbers_of
 from . import synthesizer
 
@@ -187,7 +188,11 @@ def _answer(question: bytes) -> pa.Table:
             asked, env=_environment(), input=question, capture_output=True, check=False
         )
     except OSError as fault:
-        raise _failed(type(fault).__name__) from None
+        raise ReleaseFailed(
+            f"the synthesizer can't be started ({type(fault).__name__}).",
+            not_done="",
+            remedy="Run again with the same release id: it is not charged twice.",
+        ) from None
     if done.returncode != 0:
         last = done.stderr.decode("utf-8", "replace").splitlines()[-1:] or [""]
         kind, _, cause = last[0].partition(" ")
@@ -212,13 +217,9 @@ _CAUSES = {
 """What the process tells of a cause → the same in words."""
 
 
-def _failed(kind: str) -> ReleaseFailed:
-    return ReleaseFailed(
-        f"the synthesizer failed ({kind}).",
-        not_done="",
-        remedy="Run again with the same release id: it is not charged twice. A method that needs more memory than "
-        "there is fails each time.",
-    )
+def _failed(kind: str) -> DrawFailed:
+    # Which marginals a method counts, and so what memory it needs, follows from its private choices.
+    return DrawFailed(f"the synthesizer failed ({kind}).", not_done="", remedy=ABANDON)
 
 
 def _python() -> str:

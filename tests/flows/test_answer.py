@@ -81,6 +81,18 @@ def test_an_answer_on_a_sample_is_amplified_and_scaled_up(asked) -> None:
     assert row["answer"] % 2 == 0
 
 
+def test_a_sampled_sum_whose_error_nobody_can_tell_is_refused_before_its_charge(asked, desk) -> None:
+    """It was charged, and its draw stored, before its standard error was found to be unknown."""
+    spec, sampled = desk.folder / "sampled.toml", "[sampling]\nrate = 0.5\n"
+    spec.write_text(SPEC.format(answer=SUM) + sampled)
+    for words in ((), ("--dry-run",)):
+        refused = desk.refuse("run", spec, *words, said="bounds of one sign")
+        assert "[answer].lower" in refused.err
+    assert desk("ledger", "show", "--json").json["releases"] == []
+    _, [row] = asked(SUM.replace("lower = -10", "lower = 0"), columns=sampled)
+    assert row["standard_error"] > 0
+
+
 @pytest.mark.slow
 def test_a_replacement_price_never_enters_an_add_remove_budget(asked, desk) -> None:
     spec = desk.folder / "replaced.toml"

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from crowdblend.mechanisms.kernel.errors import ReleaseFailed
-from crowdblend.tasks.kernel.draws import draw_once, load_draw, noise_draw, store_draw, stored_numbers
+from crowdblend.tasks.kernel.draws import DrawFailed, draw_once, load_draw, noise_draw, store_draw, stored_numbers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -49,6 +49,23 @@ def test_what_was_drawn_is_given_back_and_never_drawn_again(numbers: list[int], 
     for other in (draw_of("another sample"), draw_of(fits=lambda _: False)):
         with pytest.raises(ReleaseFailed, match="not drawn for this release"):
             load_draw(other, folder=folder)
+
+
+def test_what_failed_while_it_drew_is_never_drawn_again() -> None:
+    """Noise that is drawn until it is small has a larger loss than noise."""
+    folder: Any = Folder()
+
+    def fail() -> Any:
+        raise DrawFailed("too little memory.")
+
+    with pytest.raises(DrawFailed, match="too little memory"):
+        draw_once(draw_of(), fail, folder=folder)
+    with pytest.raises(ReleaseFailed, match=r"failed while it drew.*can only be abandoned"):
+        draw_once(draw_of(), lambda: [1], folder=folder)
+    other: Any = Folder()
+    with pytest.raises(ZeroDivisionError):
+        draw_once(draw_of(), lambda: 1 // 0, folder=other)
+    assert list(draw_once(draw_of(), lambda: [1], folder=other)) == [1]
 
 
 def test_as_many_numbers_as_a_table_has_groups_are_given_back() -> None:
