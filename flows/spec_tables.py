@@ -6,7 +6,7 @@ And the mechanisms of the literature that a specification may name and that are 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from pathlib import Path
 from types import MappingProxyType
@@ -46,6 +46,74 @@ CLASSES = {
 MOST_WORKERS = 100_000
 
 
+def _is_count(value: object) -> bool:
+    return type(value) is int and 0 <= value <= MOST_WORKERS
+
+
+def _is_switch(value: object) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_amount(value: object) -> bool:
+    return _is_written(r"auto|[0-9]{1,18}(\.[0-9]{1,9})? ?[A-Za-z]{0,3}", str(value) if type(value) is int else value)
+
+
+def _is_name(value: object) -> bool:
+    # PRIVACY: it becomes part of a line of a job's script, where a blank or a line break would begin something else.
+    return _is_written(r"[A-Za-z0-9_][A-Za-z0-9_.,+-]{0,199}", value)
+
+
+def _is_time(value: object) -> bool:
+    return _is_written(r"[0-9]{1,9}(-[0-9]{1,9})?(:[0-9]{1,9}){0,2}", value)
+
+
+def _is_written(pattern: str, value: object) -> bool:
+    return isinstance(value, str) and re.fullmatch(pattern, value) is not None
+
+
+_OF_JOBS = {"n_workers": _is_count, "cores": _is_count, "processes": _is_count, "memory": _is_amount}
+_OF_JOBS |= {"interface": _is_name}
+_OF_QUEUES = _OF_JOBS | {"queue": _is_name, "walltime": _is_time}
+ARGUMENTS: Mapping[str, Mapping[str, Callable[[object], bool]]] = {
+    "distributed.LocalCluster": {
+        "n_workers": _is_count,
+        "threads_per_worker": _is_count,
+        "processes": _is_switch,
+        "memory_limit": _is_amount,
+    },
+    "dask_jobqueue.SLURMCluster": _OF_QUEUES | {"account": _is_name},
+    "dask_jobqueue.PBSCluster": _OF_QUEUES | {"account": _is_name},
+    "dask_jobqueue.LSFCluster": _OF_QUEUES | {"project": _is_name},
+    "dask_jobqueue.SGECluster": _OF_QUEUES | {"project": _is_name},
+    "dask_jobqueue.HTCondorCluster": _OF_JOBS | {"disk": _is_amount},
+    "dask_kubernetes.operator.KubeCluster": {"n_workers": _is_count, "namespace": _is_name},
+    "dask_gateway.GatewayCluster": {"worker_cores": _is_count, "worker_memory": _is_amount},
+}
+"""What `kwargs` may have for each class, and what a value must be.
+
+PRIVACY: amounts, and the names of queues, accounts and networks. An argument that names code, a file, an image, an
+address or a command would run in the process that holds the keys, or in a worker that is given one, and an approval of
+the specification doesn't cover it: whoever operates the machine sets it, in Dask's own configuration.
+"""
+
+
+def _refuse_arguments(name: str, arguments: Mapping[str, Any]) -> None:
+    """Do nothing where a specification may give a class these arguments.
+
+    Raises:
+        ValueError: it may not.
+    """
+    known = ARGUMENTS[name]
+    for argument, value in arguments.items():
+        if argument not in known:
+            raise ValueError(
+                f"kwargs can't have {argument!r}; for {name} a specification gives {', '.join(known)}. Everything else "
+                "is set by whoever operates the machine, in Dask's own configuration (docs/operations/clusters.md)"
+            )
+        if not known[argument](value):
+            raise ValueError(f"kwargs has {argument!r} with a value that it can't have (docs/operations/clusters.md)")
+
+
 class _Adapt(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
@@ -61,7 +129,7 @@ class ClusterTable(BaseModel):
     address: str | None = Field(default=None, min_length=1)
     scheduler_file: str | None = Field(default=None, min_length=1)
     cls: str | None = Field(default=None, alias="class")
-    kwargs: dict[str, Any] = Field(default={}, repr=False)  # may hold a password
+    kwargs: dict[str, Any] = {}
     adapt: _Adapt | None = None
     scale: int | None = Field(default=None, ge=1, le=MOST_WORKERS)
     workers: int = Field(default=1, ge=1, le=MOST_WORKERS)
@@ -79,6 +147,8 @@ class ClusterTable(BaseModel):
             raise ValueError("name one of adapt and scale")
         if self.cls is not None and self.cls not in CLASSES:
             raise ValueError(f"class must be one of {', '.join(CLASSES)}")
+        if self.cls is not None:
+            _refuse_arguments(self.cls, self.kwargs)
         return self
 
 
@@ -139,24 +209,7 @@ def cluster_of_spec(path: Path) -> ClusterTable | None:
             f"{fault_in_words(finding)}.", where=f"{path}: [cluster]{f'.{key}' if key else ''}"
         ) from None
     file = table.scheduler_file
-    changes = {
-        "kwargs": _plain(table.kwargs),
-        "scheduler_file": None if file is None else str(path.resolve().parent / file),
-    }
-    return table.model_copy(update=changes)
-
-
-def _plain(value: object) -> object:
-    """TOML's numbers as Python's floats, for other people's code."""
-    match value:
-        case Decimal():
-            return float(value)
-        case list():
-            return [_plain(one) for one in value]
-        case dict():
-            return {name: _plain(one) for name, one in value.items()}
-        case _:
-            return value
+    return table.model_copy(update={"scheduler_file": None if file is None else str(path.resolve().parent / file)})
 
 
 def _exact(value: object) -> object:

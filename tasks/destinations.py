@@ -51,12 +51,14 @@ def output_at(location: str, *, base: Path) -> Output:
     """Return the place that a text names.
 
     Raises:
-        InputRefused: no file can have the name.
+        InputRefused: no file can have the name, or it is a chain of URLs.
     """
     if "\0" in location:
         raise InputRefused("no file's name has a NUL character.", where="output")
     local = location.removeprefix("file://").removeprefix("local://")
     if "://" in local:
+        if "::" in local:
+            raise InputRefused("chained URLs are not supported.", where=local, remedy="Name one URL.")
         return ObjectPrefix(url=local.rstrip("/"))
     return (base / local).absolute()
 
@@ -74,7 +76,7 @@ def require_free(prefix: ObjectPrefix) -> None:
         InputRefused: something lies there, or the store can't be used.
     """
     protocol = prefix.url.partition("://")[0]
-    if protocol in NOTHING_KEPT or "::" in protocol:
+    if protocol in NOTHING_KEPT:
         raise InputRefused(
             f"a store of {protocol}:// keeps no release: it only reads, or ends with the process.",
             where=prefix.url,

@@ -17,7 +17,15 @@ from typing import Any
 
 from ...mechanisms.kernel.errors import InputRefused
 from ..readers.parquet_records import PARQUET
-from ..readers.source_files import Partition, SourceFile, is_url, stored_time, stored_version, unpacked_name
+from ..readers.source_files import (
+    Partition,
+    SourceFile,
+    is_url,
+    refuse_chain,
+    stored_time,
+    stored_version,
+    unpacked_name,
+)
 from .lake_tables import LakeTable, TableFolder, misread, unescaped
 from .source import MISSING, Source
 from .source_formats import file_format_of, foreign_source
@@ -271,8 +279,7 @@ def _below(folder: Path, source: str, tables: LocalFolders) -> Iterator[Path]:
 def _remote_source(url: str, version: int | None) -> Source:
     import fsspec  # for URLs alone: most sources are files of this machine
 
-    if "::" in url:
-        raise InputRefused("chained URLs are not supported.", where=url, remedy="Unpack the archive first.")
+    refuse_chain(url)
     named, folder = named_metadata(url), False
     found: dict[str, Any] = {}
     try:

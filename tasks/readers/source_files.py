@@ -77,6 +77,15 @@ def is_url(location: str) -> bool:
     return "://" in location
 
 
+def refuse_chain(url: str) -> None:
+    """Refuse URLs chained by `::`; does nothing for one URL.
+
+    PRIVACY: a driver behind the first one would open what the second names, and some of them compute what they read.
+    """
+    if "::" in url:
+        raise InputRefused("chained URLs are not supported.", where=url, remedy="Unpack the archive first.")
+
+
 def open_input(location: Location) -> BinaryIO:
     """Open a file for reading bytes; it can be sought.
 
@@ -87,9 +96,11 @@ def open_input(location: Location) -> BinaryIO:
         OSError: it cannot be opened.
         ValueError, ImportError: the URL's protocol is unknown or its driver not installed.
         ReleaseFailed: it is not the file that was listed.
+        InputRefused: it is a chain of URLs.
     """
     path = path_of(location)
     if is_url(path):
+        refuse_chain(path)
         import fsspec  # for URLs alone: most inputs are files of this machine
 
         store, name = fsspec.core.url_to_fs(path)

@@ -74,7 +74,7 @@ def test_a_local_cluster_is_started_for_the_release_and_ends_with_it(desk, comma
 
 @pytest.mark.slow
 def test_a_cluster_that_cannot_be_started_costs_nothing(desk, command) -> None:
-    cluster_table(desk, 'class = "distributed.LocalCluster"\nkwargs = { no_such_argument = 1 }')
+    cluster_table(desk, 'class = "distributed.LocalCluster"\nkwargs = { memory_limit = "1zz" }')
     code, _, err = command("run", "spec.toml", environment=dict(os.environ)).finish()
     assert code == 2
     assert "LocalCluster can't be started" in err
@@ -139,8 +139,7 @@ def until(condition, folder: Path, seconds: float = 90) -> None:
 
 @pytest.mark.long
 def test_slurm_starts_the_workers_of_a_release(desk, command, slurm) -> None:
-    python = f'python = "{sys.executable}"'
-    kwargs = f'{{ queue = "normal", cores = 1, processes = 1, memory = "1GiB", interface = "lo", {python} }}'
+    kwargs = '{ queue = "normal", cores = 1, processes = 1, memory = "1GiB", interface = "lo", walltime = "00:10:00" }'
     table = f'class = "dask_jobqueue.SLURMCluster"\nkwargs = {kwargs}\nscale = 2\nworkers = 2\nwait_seconds = 240'
     cluster_table(desk, table)
     result = finished(command, slurm)
