@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path, PurePath
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
 
 from ..accounting.given_files import looking_at, without_links
 from ..accounting.kernel.keys.signing import SigningKeys
@@ -12,9 +14,6 @@ from ..tasks.kernel.publication import try_staging
 from ..tasks.readers.source_files import is_url
 from ..tasks.request import Request
 
-STEMS = ("data", "data-1", "margins", "totals")
-TABLES = tuple(f"{stem}.{ending}" for stem in STEMS for ending in ("csv", "parquet"))
-"""Names of the tables of a release; the number stands for any block's name."""
 MARKS = "*?["
 
 
@@ -22,21 +21,19 @@ def require_apart(request: Request) -> None:
     """Refuse an output among the records, or records inside of the output.
 
     PRIVACY: a table that lies among the records is read as records by the next release, and a folder of a release that
-    has private records in it gives them away. Nothing is opened: the names alone decide.
+    has private records in it gives them away. Nothing is opened: the names alone decide, with their links followed.
+    What only the next release can see, such as a link below a folder, its listing refuses (`list_records`).
     """
-    output, source = request.output, str(request.source)
+    output, source = request.output, str(request.source).removeprefix("file://").removeprefix("local://")
     if isinstance(output, ObjectPrefix):
         inside = is_url(source) and _below(output.url, _fixed(source))
         around = is_url(source) and _below(_fixed(source), output.url)
     elif is_url(source):
         return
     else:
-        whole = (request.base / source).absolute()
-        records, place = without_links(Path(_fixed(str(whole)))), without_links(output)
-        recursive = not any(mark in source for mark in MARKS) or "**" in source
-        inside = recursive and records in (place, *place.parents)
-        inside = inside or any(PurePath(output / name).match(str(whole)) for name in TABLES)
-        around = place in (records, *records.parents) and records != Path(records.anchor)
+        records, place = without_links(request.base / source).parts, without_links(output).parts
+        around = len(records) > len(place) and records[: len(place)] == place
+        inside = not around and _may_reach(records, place)
     if inside:
         raise InputRefused(
             "the output lies among the records, so that the next release would read it as records.",
@@ -51,8 +48,18 @@ def require_apart(request: Request) -> None:
         )
 
 
+def _may_reach(pattern: Sequence[str], folder: Sequence[str]) -> bool:
+    """Tell whether a pattern may match a folder, one above it, or something in it, whatever that is called."""
+    for wild, name in zip(pattern, folder, strict=False):
+        if wild == "**":
+            return True
+        if name != wild and not fnmatchcase(name, wild):
+            return False
+    return True
+
+
 def _fixed(source: str) -> str:
-    """Return what comes before the first folder or name with a wildcard."""
+    """Return what comes before the first folder or name with a wildcard of a URL."""
     parts = source.split("/")
     wild = next((place for place, part in enumerate(parts) if any(mark in part for mark in MARKS)), len(parts))
     return "/".join(parts[:wild]) or "/"

@@ -87,21 +87,14 @@ class LedgerWriter(ReleaseWriter):
         accounting: FilterAccounting | None = None,
         unit: DatasetUnit | None = None,
     ) -> None:
-        """Register a data set and its budget, as the entry `DatasetAdded` has them.
-
-        Args:
-            accounting: how its budget is accounted if it is a filter's; None for one that adds prices up.
-            unit: whose presence all its releases hide; None fixes none, as earlier versions did.
+        """Register a data set and its budget, as `dataset_entry` has them.
 
         Raises:
-            InputRefused: the name exists, a value is outside its range, or it is a sample of people with several
-                records, which nothing is priced for, or one with a filter budget.
+            InputRefused: the name exists, or as `dataset_entry`.
         """
-        if survey_rate is not None and rows_per_person > 1:
-            raise no_price_for_surveyed_group(rows_per_person, where=f"dataset '{name}'")
-        with well_formed():
-            added = DatasetAdded(
-                dataset=name,
+        self.record_dataset(
+            dataset_entry(
+                name=name,
                 epsilon=epsilon,
                 delta=delta,
                 relation=relation,
@@ -109,13 +102,17 @@ class LedgerWriter(ReleaseWriter):
                 rows_per_person=rows_per_person,
                 by=by,
                 day=day,
+                accounting=accounting,
+                unit=unit,
             )
-            if accounting is not None and unit is not None:
-                added = FilterUnitDatasetAdded.of(added, accounting=accounting, unit=unit)
-            elif accounting is not None:
-                added = FilterDatasetAdded.of(added, accounting=accounting)
-            elif unit is not None:
-                added = UnitDatasetAdded.of(added, unit=unit)
+        )
+
+    def record_dataset(self, added: DatasetAdded) -> None:
+        """Register a data set whose entry is made.
+
+        Raises:
+            InputRefused: the name exists, or the terms of a filter budget are wrong.
+        """
         self._record(added)
 
     def raise_budget(self, *, name: str, epsilon: Decimal, delta: Decimal, reason: str, by: str, day: date) -> None:
@@ -250,6 +247,51 @@ class LedgerWriter(ReleaseWriter):
         """Write one entry, in a transaction of its own."""
         with self._worded() as ledger:
             return ledger.append(entry)
+
+
+def dataset_entry(
+    *,
+    name: str,
+    epsilon: Decimal,
+    delta: Decimal,
+    relation: str,
+    survey_rate: Decimal | None,
+    rows_per_person: int,
+    by: str,
+    day: date,
+    accounting: FilterAccounting | None = None,
+    unit: DatasetUnit | None = None,
+) -> DatasetAdded:
+    """Make the entry of a data set and its budget, `DatasetAdded`; no ledger is needed for it.
+
+    Args:
+        accounting: how its budget is accounted if it is a filter's; None for one that adds prices up.
+        unit: whose presence all its releases hide; None fixes none, as earlier versions did.
+
+    Raises:
+        InputRefused: a value is outside its range, or it is a sample of people with several records, which nothing is
+            priced for, or one with a filter budget.
+    """
+    if survey_rate is not None and rows_per_person > 1:
+        raise no_price_for_surveyed_group(rows_per_person, where=f"dataset '{name}'")
+    with well_formed():
+        added = DatasetAdded(
+            dataset=name,
+            epsilon=epsilon,
+            delta=delta,
+            relation=relation,
+            survey_rate=survey_rate,
+            rows_per_person=rows_per_person,
+            by=by,
+            day=day,
+        )
+        if accounting is not None and unit is not None:
+            added = FilterUnitDatasetAdded.of(added, accounting=accounting, unit=unit)
+        elif accounting is not None:
+            added = FilterDatasetAdded.of(added, accounting=accounting)
+        elif unit is not None:
+            added = UnitDatasetAdded.of(added, unit=unit)
+    return added
 
 
 @contextmanager

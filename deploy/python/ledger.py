@@ -20,7 +20,7 @@ from ...accounting.kernel.ledger.ledger_state import is_exclusive
 from ...accounting.kernel.prices.registry import kind_of
 from ...accounting.ledger.charge_request import RECORDS, SeriesRegistration
 from ...accounting.ledger.creation import create_ledger, ledger_exists
-from ...accounting.ledger.ledger_writer import open_writer
+from ...accounting.ledger.ledger_writer import dataset_entry, open_writer
 from ...accounting.ledger.lookup import DatasetState, SeriesState
 from ...flows.paths import StatePaths, reader_of, resolve_paths
 from ...flows.unfinished import abandon_release
@@ -148,6 +148,18 @@ def add_dataset(
     )
     fixed_unit = _unit(unit)
     rate = None if survey_rate is None else exact_number("survey_rate", survey_rate)
+    added = dataset_entry(  # before anything is created: what it refuses leaves nothing behind
+        name=name,
+        epsilon=budget[0],
+        delta=budget[1],
+        relation=relation,
+        survey_rate=rate,
+        rows_per_person=rows_per_person,
+        by=getpass.getuser(),
+        day=_today(),
+        accounting=proposed,
+        unit=fixed_unit,
+    )
     created = not ledger_exists(places.ledger_url)
     create_where_none(places.anchoring.keys, secrets.token_bytes)
     if created:
@@ -156,18 +168,7 @@ def add_dataset(
         _failing_after("The ledger is created, and the data set isn't in it.", so=created),
         open_writer(places.ledger_url, anchoring=places.anchoring) as writer,
     ):
-        writer.add_dataset(
-            name=name,
-            epsilon=budget[0],
-            delta=budget[1],
-            relation=relation,
-            survey_rate=rate,
-            rows_per_person=rows_per_person,
-            by=getpass.getuser(),
-            day=_today(),
-            accounting=proposed,
-            unit=fixed_unit,
-        )
+        writer.record_dataset(added)
     with _failing_after("The data set is in the ledger."):
         return _dataset(places, name)
 

@@ -189,9 +189,9 @@ def _layout(request: ReportsRequest) -> SourceLayout:
         InputRefused: they aren't reports of this design, or are too few.
     """
     from ...tasks.counting.report_counts import report_layout
-    from ...tasks.inputs.list import list_source
+    from ...tasks.inputs.list import list_records
 
-    source = list_source(request.source, base=request.base, version=request.version)
+    source = list_records(request.source, base=request.base, version=request.version)
     if source.table is not None:
         raise InputRefused(
             "local reports aren't read from a lake table.",

@@ -440,11 +440,11 @@ def record_layout(request: Request) -> SourceLayout:
     columns = tuple(column.name for column in request.source_columns)
     if request.query is not None:
         return request.query.read_by.layout(request.query, columns=columns, limit=request.limit)
-    from ...tasks.inputs.list import list_source  # pyarrow, which a refusal does without
+    from ...tasks.inputs.list import list_records  # pyarrow, which a refusal does without
     from ...tasks.inputs.source import check_metadata  # pyarrow, which a refusal does without
     from ...tasks.readers.statistics_files import require_one_meaning
 
-    source = list_source(request.source, base=request.base, version=request.version)
+    source = list_records(request.source, base=request.base, version=request.version)
     layout = check_metadata(source, columns=columns, reading=request.reading)
     require_one_meaning(
         layout.layouts,

@@ -8,14 +8,16 @@ import os
 import stat
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from itertools import takewhile
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, BinaryIO
 
+from ...accounting.given_files import open_given
 from ...mechanisms.kernel.errors import InputRefused
+from ..destinations import MANIFEST
 from ..readers.parquet_records import PARQUET
 from ..readers.source_files import (
     Partition,
@@ -35,6 +37,10 @@ LISTING_SECONDS = "CROWDBLEND_LISTING_SECONDS"
 """Variable that says how long the listing of a source may take."""
 _USUAL_SECONDS = 300.0
 
+_RELEASE = b'"release_id"'
+"""What every certificate of a release has."""
+_MOST = 1 << 26  # bytes, as the largest certificate has
+_QUESTIONS_AT_ONCE = 16
 _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -81,6 +87,30 @@ def list_source(source: str, *, base: Path, version: int | None = None) -> Sourc
             remedy="Remove it, or name the table's folder.",
         )
     return replace(found, files=tuple(sorted(found.files, key=lambda file: file.path)))
+
+
+def list_records(source: str, *, base: Path, version: int | None = None) -> Source:
+    """List the input as `list_source` does, and refuse it where a file lies in a published release's folder.
+
+    PRIVACY: a table that is read beside the records it was made of counts their people twice, at the price of once.
+
+    Raises:
+        InputRefused: as `list_source`; or a file lies in such a folder, at any depth, or that cannot be seen.
+    """
+    found = list_source(source, base=base, version=version)
+    paths = [file.path for file in found.files]
+    for folder in sorted({str(folder) for path in paths if not is_url(path) for folder in Path(path).parents}):
+        _refuse_release(folder, _opened, source)
+    stored = {folder for path in paths if is_url(path) for folder in _folders_of_url(path)}
+    if stored:
+        import fsspec  # for URLs alone: most sources are files of this machine
+
+        store, _ = fsspec.core.url_to_fs(paths[0])
+        # Each question to a store waits for the network, so they are asked at once.
+        with ThreadPoolExecutor(_QUESTIONS_AT_ONCE) as threads:
+            for _ in threads.map(lambda folder: _refuse_release(folder, partial(_opened_in, store), source), stored):
+                pass
+    return found
 
 
 def _within_time(look: Callable[[], Source], source: str) -> Source:
@@ -399,3 +429,47 @@ def _hive_partitions(paths: Iterable[Sequence[str]], *, source: str) -> list[Par
             remedy="Name files of one layout, for example by a pattern such as folder/region=*/*.parquet.",
         )
     return found
+
+
+def _folders_of_url(url: str) -> Iterator[str]:
+    protocol, _, name = url.partition("://")
+    while (name := name.rpartition("/")[0]).strip("/"):
+        yield f"{protocol}://{name}"
+
+
+def _refuse_release(folder: str, opened: Callable[[str], BinaryIO], source: str) -> None:
+    if _is_release(folder, opened, source):
+        raise InputRefused(
+            f"the folder {folder} is a published release, and what it holds isn't read as records: beside the records "
+            "that it was made of, people would count twice at the price of once.",
+            where=source,
+            remedy="Name files or a pattern outside of it. If its table is meant, copy that to a folder elsewhere, and "
+            "name the copy.",
+        )
+
+
+def _is_release(folder: str, opened: Callable[[str], BinaryIO], source: str) -> bool:
+    """Tell whether a folder has a release's certificate; another program's file of this name is none."""
+    try:
+        with opened(folder) as file:
+            return _RELEASE in file.read(_MOST)
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        return False
+    except Exception as error:  # noqa: BLE001 - each store's driver has faults of its own; nothing was charged yet
+        why = getattr(error, "strerror", None) or type(error).__name__
+        raise InputRefused(
+            f"whether {folder} is a published release cannot be seen: its {MANIFEST} can't be read ({why}).",
+            where=source,
+            remedy="Let this account read it, or move the records to a folder elsewhere.",
+        ) from None
+
+
+def _opened(folder: str) -> BinaryIO:
+    return open_given(Path(folder, MANIFEST))
+
+
+def _opened_in(store: Any, folder: str) -> BinaryIO:  # noqa: ANN401 - fsspec's own
+    name = f"{folder}/{MANIFEST}"
+    store.info(name)  # as marks of lake tables are asked for: what an HTTP server keeps to itself isn't there
+    opened: BinaryIO = store.open(name, "rb")
+    return opened

@@ -88,6 +88,25 @@ def test_roles_are_refused_where_there_are_none(desk) -> None:
     assert desk("ledger", "roles", "--writer", "a", "--auditor", "a").code == 2
 
 
+REFUSED = {
+    "a name with a line break": ("pe\nople",),
+    "an empty name": ("",),
+    "a rate above 1": ("people", "--survey-rate", "1.5"),
+    "a rate of 0": ("people", "--survey-rate", "0"),
+    "a sample of people with several records": ("people", "--survey-rate", "0.5", "--rows-per-person", "2"),
+    "no record of a person": ("people", "--rows-per-person", "0"),
+    "an unknown unit": ("people", "--unit", "foo"),
+    "rubbish that is expected": ("people", "--accounting", "filter", "--expect", "rubbish"),
+}
+
+
+@pytest.mark.parametrize("words", REFUSED.values(), ids=REFUSED)
+def test_a_data_set_that_is_refused_leaves_no_ledger_and_no_key(desk, words: tuple[str, ...]) -> None:
+    before = desk.contents()
+    desk.refuse("dataset", "add", *words, "--epsilon", "1", "--delta", "1e-6")
+    assert desk.contents() == before
+
+
 def test_a_present_ledger_needs_no_migration(desk) -> None:
     desk.add_dataset()
     before = desk("ledger", "export").out

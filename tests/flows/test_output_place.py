@@ -23,6 +23,11 @@ APART = [
     ("loop", "out"),
     ("people.csv", "loop"),
     ("people.csv", "loop/out"),
+    ("file://{base}/people.csv", "out"),
+    ("data/*.csv", "linked"),
+    ("data/*/people.csv", "data/../out"),
+    ("data/2026-*/people.csv", "data/out"),
+    ("file://data", "s3://bucket/data/out"),
 ]
 INSIDE = [
     ("data", "data"),
@@ -31,12 +36,30 @@ INSIDE = [
     ("data/**/*.csv", "data/2026/out"),
     ("data/*/data.csv", "data/out"),
     ("link", "data/out"),
+    ("data/*", "data/out"),
+    ("data/*/data.sav", "data/out"),
+    ("data/*/members.csv", "data/out"),
+    ("data/*/data-town.parquet", "data/out"),
+    ("data/*/rows/data.csv", "data/out"),
+    ("file://{base}/data", "data/out"),
+    ("file://{base}/data/*/data.csv", "data/out"),
+    ("local://{base}/data/*/data.csv", "file://{base}/data/out"),
+    ("file://data", "data/out"),
+    ("link/*/data.csv", "data/out"),
+    ("data/*/data.csv", "link/out"),
+    ("data/../data/*/data.csv", "data/out"),
+    ("data/*/data.csv", "data/../data/out"),
+    ("data/*/data.csv", "other/../data/out"),
     ("s3://bucket/data", "s3://bucket/data/out"),
     ("s3://bucket/data/*.csv", "s3://bucket/data/out"),
 ]
 AROUND = [
     ("out/people.csv", "out"),
     ("out/a/b/*.csv", "out/a"),
+    ("file://{base}/out/people.csv", "out"),
+    ("data/*/../out/data.csv", "data/out"),
+    ("data/people.csv", "link"),
+    ("link/*.csv", "data"),
     ("s3://bucket/out/data", "s3://bucket/out"),
 ]
 
@@ -44,7 +67,9 @@ AROUND = [
 def place(folder: Path, source: str, output: str) -> None:
     (folder / "data").mkdir()
     (folder / "link").symlink_to(folder / "data")
+    (folder / "linked").symlink_to(folder / "elsewhere")
     (folder / "loop").symlink_to("loop")
+    source, output = source.format(base=folder), output.format(base=folder)
     require_apart(SimpleNamespace(source=source, base=folder, output=output_at(output, base=folder)))
 
 

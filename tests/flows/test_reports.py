@@ -134,6 +134,14 @@ def test_words_are_counted_without_trust_from_either_format(asked, desk) -> None
     desk.succeed("ledger", "verify")
 
 
+def test_reports_are_not_read_from_a_published_release(asked, desk) -> None:
+    (desk.folder / "old").mkdir()
+    (desk.folder / "old" / "votes.csv").write_text("voted\n1\n")
+    (desk.folder / "old" / "certificate.json").write_text('{"release_id":"old"}')
+    spec = asked.spec(ONE + "\nleast_people = 1200", "old/*.csv", more=PRIVACY)
+    desk.refuse("run", spec, said="old is a published release")
+
+
 @pytest.mark.slow
 def test_one_bit_is_charged_exactly_and_only_once(asked, desk) -> None:
     made = vectors(ONE, [1] * 700 + [0] * 500)
