@@ -15,6 +15,8 @@ from ..tasks.readers.source_files import is_url
 from ..tasks.request import Request
 
 MARKS = "*?["
+TABLES = ("data", "margins", "members")
+"""How names of a release's tables begin."""
 
 
 def require_apart(request: Request) -> None:
@@ -49,13 +51,15 @@ def require_apart(request: Request) -> None:
 
 
 def _may_reach(pattern: Sequence[str], folder: Sequence[str]) -> bool:
-    """Tell whether a pattern may match a folder, one above it, or something in it, whatever that is called."""
+    """Tell whether a pattern may match a folder, one above it, or a table of a release in it."""
     for wild, name in zip(pattern, folder, strict=False):
         if wild == "**":
             return True
         if name != wild and not fnmatchcase(name, wild):
             return False
-    return True
+    left = pattern[len(folder) :]
+    plain = len(left) == 1 and not any(mark in left[0] for mark in MARKS)
+    return not plain or left[0].startswith(TABLES)
 
 
 def _fixed(source: str) -> str:

@@ -27,6 +27,7 @@ APART = [
     ("data/*.csv", "linked"),
     ("data/*/people.csv", "data/../out"),
     ("data/2026-*/people.csv", "data/out"),
+    ("data/*/people.csv", "data/out"),
     ("file://data", "s3://bucket/data/out"),
 ]
 INSIDE = [
@@ -37,6 +38,8 @@ INSIDE = [
     ("data/*/data.csv", "data/out"),
     ("link", "data/out"),
     ("data/*", "data/out"),
+    ("data/*/p*.csv", "data/out"),
+    ("data/*/margins.parquet", "data/out"),
     ("data/*/data.sav", "data/out"),
     ("data/*/members.csv", "data/out"),
     ("data/*/data-town.parquet", "data/out"),
