@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..mechanisms.hierarchies.build import described_hierarchy, labels_beyond
 from ..mechanisms.kernel.errors import InputRefused
 from .combined_counts import Amounts
 from .conditions import NOTHING_COUNTED
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from .figures import DataFrame
 
 _LABELS = ("column", "label", "second_column", "second_label")
+_FIGURES = ("answer", "interval_low", "interval_high", "standard_error")
 _MOST_TERMS = 60
 Cell = tuple[str, str]
 """A column and the label of it that counts; no column is the constant, and no label a number."""
@@ -37,6 +39,8 @@ def load_answer(
     frames: Frames = "pandas",
 ) -> LoadedAnswer:
     """Read and verify the answer to a request.
+
+    Labels that the hierarchies in its certificate don't have are refused.
 
     Args:
         answer: its folder, or its certificate.
@@ -58,6 +62,17 @@ def load_answer(
         _require_answer_to(Path(request), published.get("request"))
     columns = [one["column"] for one in certificate["map"]["columns"]]
     table = read_table(folder / file, texts=(*_LABELS, *columns)).to_pydict()
+    for one in certificate["map"]["columns"]:
+        if one["hierarchy"] is None or one["column"] in _FIGURES:  # a column that is summed may have a figure's name
+            continue
+        found = set(map(str, table.get(one["column"], ())))
+        if labels_beyond(described_hierarchy(one["hierarchy"]), found, level=one["level"]):
+            raise InputRefused(
+                f"column {one['column']!r} of {file} has labels that its hierarchy doesn't have.",
+                where=str(folder),
+                not_done=NOT_DONE,
+                remedy="Check it with `crowdblend verify`.",
+            )
     return LoadedAnswer(table, certificate=certificate, frames=frames)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..accounting.certificate.row_tables import MEMBERS, members_view
+from ..accounting.certificate.row_tables import MEMBERS, are_margins_of_mechanism, members_view
 from ..mechanisms.generalization_map import MappedColumn
 from ..mechanisms.kernel.errors import InputRefused
 from ..mechanisms.kernel.recoding import BUCKET_CODE
@@ -30,7 +30,7 @@ from .count_estimates import (
 )
 from .figures import Figure, Frames, frame_of, quantile_of
 from .odds import TOO_FEW, odds_by_rows, odds_of, odds_ratio
-from .published_tables import PublishedTables, labels_to, read_tables, verified_certificate
+from .published_tables import NOT_DONE, PublishedTables, labels_to, read_tables, verified_certificate
 from .regressions import Of, least_squares
 from .row_counts import table_for
 from .weighted_figures import too_many, weighted_mean, weighted_share, weighted_total
@@ -51,6 +51,10 @@ def load(
 ) -> LoadedRelease:
     """Read and verify a release.
 
+    Labels that the hierarchies don't have are refused, as are other margins than the mechanism's. That levels and
+    blocks are those that follow from published counts is checked by `crowdblend verify` alone, as are the labels of
+    columns that aren't read, which have more than 2^20 or lack their hierarchy.
+
     Args:
         release: its folder, or its certificate.
         public_key: PEM file of the publisher's public keys; without it whose key signed isn't checked.
@@ -67,6 +71,13 @@ def load(
         own = read_tables(folder, view, hierarchies=hierarchies, stem=MEMBERS)
         members = LoadedRelease(own, certificate=view, frames=frames)
     published = read_tables(folder, certificate, hierarchies=hierarchies)
+    if not are_margins_of_mechanism(certificate):
+        raise InputRefused(
+            "its margins are not those of its mechanism and its map.",
+            where=str(folder),
+            not_done=NOT_DONE,
+            remedy="Check it with `crowdblend verify`.",
+        )
     return LoadedRelease(published, certificate=certificate, frames=frames, members=members)
 
 

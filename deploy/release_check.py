@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..accounting.certificate.row_tables import DATA, MEMBERS, members_view, table_of_block
+from ..accounting.certificate.row_tables import DATA, MEMBERS, are_margins_of_mechanism, members_view, table_of_block
 from ..accounting.certificate.verify import CertificateCheck, certified_mechanism, read_certificate, verify_certificate
 from ..flows.software import kernel_digest
 from ..mechanisms.hierarchies.build import described_hierarchy, labels_beyond
@@ -78,7 +78,7 @@ def _label_findings(certificate: Mapping[str, Any], columns: list[Mapping[str, A
     except (AttributeError, LookupError, TypeError, ValueError):
         yield "its stages are not those of its mechanism and its map"
         return
-    if not _are_margins_of_mechanism(certificate):
+    if not are_margins_of_mechanism(certificate):
         yield "its margins are not those of its mechanism and its map"
         return
     if {"chosen_levels", "chosen_blocks"} & certificate["published"].keys() and len(carried) == len(columns):
@@ -187,22 +187,6 @@ def _checked_stages(
     if any(after[name] < level for before, after in pairwise([first, *levels]) for name, level in before.items()):
         raise ValueError("a stage is finer than the one before")
     return levels
-
-
-def _are_margins_of_mechanism(certificate: Mapping[str, Any]) -> bool:
-    """Return whether as many margins and pairs are named as are paid for, of known columns, and a file with them."""
-    number, pairs = certificate["mechanism"].get("margins", 0), certificate["mechanism"].get("pairs", 0)
-    files = {"margins.parquet", "margins.csv"} & set(certificate["files"])
-    if not number:
-        return not files and "margins" not in certificate["published"]
-    known = {column["column"] for column in certificate["map"]["columns"]}
-    try:
-        margins = certificate["published"]["margins"]["columns"]
-        chosen = [pair["columns"] for pair in certificate["published"].get("pairs", [])]
-        right = len(margins) == number and len(chosen) == pairs
-        return len(files) == 1 and right and all(known.issuperset(margin) for margin in (*margins, *chosen))
-    except (LookupError, TypeError):
-        return False
 
 
 def _choice_findings(

@@ -1,4 +1,4 @@
-"""The tables of rows of a release: one, or one a block; and of units perhaps one of their members."""
+"""The tables of a release: rows in one, or in one a block; of units perhaps one of their members; margins."""
 
 from __future__ import annotations
 
@@ -59,3 +59,19 @@ def members_view(certificate: Mapping[str, Any]) -> Mapping[str, Any] | None:
         "map": published["map"],
         "published": {name: value for name, value in published.items() if name not in ("map", "most")},
     }
+
+
+def are_margins_of_mechanism(certificate: Mapping[str, Any]) -> bool:
+    """Return whether as many margins and pairs are named as are paid for, of known columns, and a file with them."""
+    number, pairs = certificate["mechanism"].get("margins", 0), certificate["mechanism"].get("pairs", 0)
+    files = {"margins.parquet", "margins.csv"} & set(certificate["files"])
+    if not number:
+        return not files and "margins" not in certificate["published"]
+    known = {column["column"] for column in certificate["map"]["columns"]}
+    try:
+        margins = certificate["published"]["margins"]["columns"]
+        chosen = [pair["columns"] for pair in certificate["published"].get("pairs", [])]
+        right = len(margins) == number and len(chosen) == pairs
+        return len(files) == 1 and right and all(known.issuperset(margin) for margin in (*margins, *chosen))
+    except (LookupError, TypeError):
+        return False

@@ -6,13 +6,17 @@ import json
 import math
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
-from crowdblend.analysis import Figure, load
+from crowdblend.accounting.certificate.verify import read_certificate
+from crowdblend.analysis import Figure, load, load_answer, loaded_answer
 from crowdblend.mechanisms.kernel.errors import InputRefused
+
+CASES = Path(__file__).resolve().parents[1] / "vectors" / "conformance" / "certificate"
 
 HEAD = """
 [release]
@@ -231,7 +235,7 @@ def test_columns_may_have_the_names_of_figures(desk, people) -> None:
     require_within(figure, true)
 
 
-def test_tables_without_labels_of_records_are_refused(desk, people) -> None:
+def test_tables_without_labels_of_records_are_refused(desk, people, monkeypatch) -> None:
     path = desk.folder / "answer.toml"
     path.write_text(
         '[release]\nname = "answered"\nformat = "csv"\noutput = "out"\n'
@@ -241,6 +245,23 @@ def test_tables_without_labels_of_records_are_refused(desk, people) -> None:
     folder = Path(desk.succeed("run", path, "--json").json["output"])
     with pytest.raises(InputRefused, match="answers"):
         load(folder)
+    assert load_answer(folder).table()["sex"].tolist() == ["*", "f", "m"]
+    table = folder / "data.csv"
+    table.write_text(table.read_text().replace("\nf,", "\nq,").replace('\n"f",', '\n"q",'))
+    signed = (folder, read_certificate(folder / "certificate.json"))  # as if the publisher had signed this table
+    monkeypatch.setattr(loaded_answer, "verified_certificate", lambda *_, **__: signed)
+    with pytest.raises(InputRefused, match=r"column 'sex' of data\.csv has labels that its hierarchy doesn't have"):
+        load_answer(folder)
+
+
+@pytest.mark.parametrize(
+    ("case", "said"),
+    [("files-margins-unpaid", "margins are not those"), ("label-unknown", "tables are not those"), ("sound", None)],
+)
+def test_what_a_publisher_signs_falsely_of_tables_is_refused(case: str, said: str | None) -> None:
+    folder = CASES / case / "release"
+    with nullcontext() if said is None else pytest.raises(InputRefused, match=said):
+        load(folder, public_key=CASES / case / "publisher.pem")
 
 
 @pytest.mark.parametrize("name", ["nowhere", "y" * 300])

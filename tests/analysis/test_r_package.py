@@ -139,6 +139,18 @@ def test_r_judges_certificates_as_the_conformance_cases_say(library, tmp_path) -
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("case", "said"), [("files-margins-unpaid", "margins"), ("label-unknown", "labels")])
+def test_r_refuses_what_a_publisher_signs_falsely_of_tables(library, tmp_path, case, said) -> None:
+    code = """
+    folder <- commandArgs(TRUE)
+    read <- function() crowdblend::cb_read(file.path(folder, "release"), file.path(folder, "publisher.pem"))
+    cat(tryCatch({ read(); "read" }, cb_refusal = conditionMessage))
+    """
+    (tmp_path / "read.R").write_text(code)
+    assert said in run(tmp_path, "Rscript", "read.R", CASES / case, R_LIBS=str(library))
+
+
+@pytest.mark.slow
 def test_the_package_passes_the_checks_of_r(r_is_there, tmp_path) -> None:
     """Its tests are among them: each answer of the vectors, and verify.R."""
     # The check would ask repositories which of the suggested packages there are; here is one that has none.

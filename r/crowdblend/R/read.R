@@ -17,7 +17,25 @@ cb_read <- function(folder, public_key = NULL, hierarchies = list()) {
   release <- release_of(certificate, dirname(path), hierarchies)
   view <- members_view(certificate)
   if (!is.null(view)) release$members <- release_of(view, dirname(path), hierarchies, stem = "members")
+  if (!are_margins_of_mechanism(certificate)) {
+    refuse("The margins are not those of the release's mechanism and its map.", "Check it with `crowdblend verify`.")
+  }
   release
+}
+
+# Returns whether as many margins and pairs are named as are paid for, of known columns, and a file with them.
+are_margins_of_mechanism <- function(certificate) {
+  paid <- function(name) {
+    number <- certificate$mechanism[[name]]
+    if (is.null(number)) 0 else number
+  }
+  stated <- certificate$published[["margins"]]
+  files <- intersect(c("margins.parquet", "margins.csv"), names(certificate$files))
+  if (paid("margins") == 0) return(!length(files) && is.null(stated))
+  known <- vapply(certificate$map$columns, function(one) one$column, "")
+  chosen <- lapply(certificate$published[["pairs"]], function(pair) pair$columns)
+  length(files) == 1 && length(stated$columns) == paid("margins") && length(chosen) == paid("pairs") &&
+    all(unlist(c(stated$columns, chosen)) %in% known)
 }
 
 # Returns the certificate as if its release had the table of members alone; NULL where there is no such table.

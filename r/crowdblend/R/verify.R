@@ -146,7 +146,10 @@ signer_of <- function(text, certificate) {
   at <- at[tokens[at + 1] == ":" & tokens[at + 2] == value]
   changed <- list(fault = "its signature does not hold: the certificate was changed after it was signed")
   if (length(at) != 1) return(changed)
-  # `value` is the last name of the signature, so that the comma before it goes with it.
+  # `value` is the last name of the signature, so that the comma before it goes with it, and the object ends after it.
+  if (tokens[at - 1] != "," || tokens[at + 3] != "}") {
+    return(list(fault = "its bytes are not those that were written, though its fields are"))
+  }
   message <- paste0(DOMAIN, paste(ascii_json(tokens[-(at - 1:-2)]), collapse = ""))
   holds <- identical(signature$algorithm, "Ed25519") && identical(signature$key_id, key_id) &&
     signature_holds(key, charToRaw(message), raw_of_hex(signature$value))

@@ -38,6 +38,18 @@ replace <- function(name, old, new) {
   }
 }
 
+# Moves the signature's value to directly after its algorithm.
+moved_value <- function(folder) {
+  path <- file.path(folder, "certificate.json")
+  lines <- strsplit(crowdblend:::certificate_text(path), "\n", fixed = TRUE, useBytes = TRUE)[[1]]
+  value <- max(grep("^    \"value\": ", lines, useBytes = TRUE))
+  algorithm <- max(grep("^    \"algorithm\": ", lines, useBytes = TRUE))
+  lines[value - 1] <- sub(",$", "", lines[value - 1], useBytes = TRUE)
+  between <- (algorithm + 1):(value - 1)
+  moved <- c(lines[1:algorithm], paste0(lines[value], ","), lines[between], lines[-(1:value)])
+  writeBin(charToRaw(paste0(moved, "\n", collapse = "")), path)
+}
+
 changes <- list(
   "data.csv is not the file" = replace("data.csv", "f,", "m,"),
   "margins.csv is not the file" = replace("margins.csv", "sex,f,,,1", "sex,f,,,2"),
@@ -46,6 +58,7 @@ changes <- list(
   "signature does not hold" = replace("certificate.json", "\"epsilon\": \"1.9", "\"epsilon\": \"0.9"),
   "signature does not hold" = replace("certificate.json", "\"day\": \"2", "\"day\": \"1"),
   "bytes are not those" = replace("certificate.json", "\"day\": ", "\"day\":  "),
+  "bytes are not those" = moved_value,
   "bytes are not those" = replace("certificate.json", "Gen\u00e8ve", "Gen\\u00e8ve"),
   "this version reads" = replace("certificate.json", "crowdblend-certificate/5", "crowdblend-certificate/6"),
   "it names no files|signature does not hold" = replace("certificate.json", "\"files\": {", "\"files\": {\"x\": 1,")

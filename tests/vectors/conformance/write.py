@@ -543,6 +543,11 @@ def of_bytes(own: tuple[SigningKey, ...]) -> Iterator[tuple[str, str, bool, Rele
     text = plain.decode()
     named = sound(charge=charge_of("one", label="Zählung")).document
     turned = json.dumps(dict(reversed(document.items())), indent=2, ensure_ascii=False) + "\n"
+    before = {"format": "x", "guarantee": {**document["guarantee"], "epsilon": "0.01"}, "signature": "s"}
+    other = certificate_bytes({**{name: document[name] for name in document if name != "files"}, **before})
+    value = f'"value": "{document["signature"]["value"]}"'
+    algorithm = '"algorithm": "Ed25519"'
+    moved = text.replace(f",\n    {value}", "").replace(algorithm, f"{algorithm},\n    {value}")
     for name, why, content in (
         ("bytes-without-last-line-feed", "The line feed at the end is missing.", plain[:-1]),
         ("bytes-with-more-line-feeds", "There is one line feed more.", plain + b"\n"),
@@ -558,6 +563,9 @@ def of_bytes(own: tuple[SigningKey, ...]) -> Iterator[tuple[str, str, bool, Rele
         ("bytes-nested-deeply", "The certificate is nested beyond reading.", b"[" * 20_000 + b"]" * 20_000 + b"\n"),
         ("bytes-name-twice", "ε stands there twice; readers of JSON differ in which one they take.", text.replace('    "epsilon": ', '    "epsilon": "0.01",\n    "epsilon": ', 1).encode()),
         ("bytes-not-utf-8", "A byte is no UTF-8.", plain.replace(b"census", b"c\xffnsus", 1)),
+        ("bytes-another-document-before", "Another document with a lower ε stands before the certificate.", other + plain),
+        ("bytes-value-in-another-place", "The signature's value stands in another place of its object.", moved.encode()),
+        ("bytes-line-feed-after-value", "A line feed stands at the end of the signature's value.", text.replace(value, value[:-1] + '\\n"').encode()),
     ):  # fmt: skip
         yield name, why, False, Release(document=document, content=content), own
 
