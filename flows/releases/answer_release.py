@@ -266,15 +266,16 @@ def _mechanism(given: GivenSpec, *, groups: int) -> Answer:
         return CountAnswer(epsilon=table.epsilon, relation=table.relation, groups=groups, sampling_rate=rate)
     lower, upper = table.lower or 0, table.upper or 0
     if table.kind == "sum":
+        total = SumAnswer(
+            epsilon=table.epsilon, relation=table.relation, groups=groups, sampling_rate=rate, lower=lower, upper=upper
+        )
         if rate is not None and lower < 0 < upper:
             raise InputRefused(
                 "the standard error of a sum from a sample needs bounds of one sign.",
                 where=f"{given.path}: [answer].lower",
                 remedy="Leave [sampling] out, or ask for the mean.",
             )
-        return SumAnswer(
-            epsilon=table.epsilon, relation=table.relation, groups=groups, sampling_rate=rate, lower=lower, upper=upper
-        )
+        return total
     return MeanAnswer(
         epsilon=table.epsilon,
         relation=table.relation,
