@@ -232,13 +232,13 @@ class Gate:
         self._enter(Step.PLANNED, Step.CHARGED)
         receipt, entry = self._ledger.charged_before(self._plan.entry.release_id)
         charge, folder, remembered = self._plan.entry, self._folder, self._folder.remembered()
+        # Once bytes are staged nothing is read or computed any more, and other software may bring them into view.
+        staged = "published" in remembered
         differs = {
             "the software's version": entry.code_version != charge.code_version,
-            # Once bytes are staged nothing is computed any more, and other software may bring them into view.
-            "the software or a library of it": "published" not in remembered
-            and remembered.get("software") != self._binding["software"],
+            "the software or a library of it": not staged and remembered.get("software") != self._binding["software"],
             "the sampler's layout": entry.sampler_layout != charge.sampler_layout,
-            "the input files": remembered.get("inputs") != self._binding["inputs"],
+            "the input files": not staged and remembered.get("inputs") != self._binding["inputs"],
             "the output's place": remembered.get("output") != self._binding["output"],
             "the sampling key": _is_lost(folder.key, receipt.sample_id),
             "the selection's sampling key": _is_lost(folder.selection_key, receipt.selection_sample_id),

@@ -118,6 +118,21 @@ def test_what_has_changed_since_the_charge_is_told_and_the_gate_is_closed(bench:
             assert gate.resume() == ("the sampling key",)
 
 
+@pytest.mark.parametrize("taken", [4, 5], ids=["staged", "in view"])
+def test_what_is_staged_is_published_and_closed_whatever_the_source_has_become(bench: Bench, taken: int) -> None:
+    """Else its output stays in view, and its sampling key in the store, until the old files come back."""
+    own = bench.outside()
+    with bench.gate(own) as gate:
+        for step in [*STEPS.values()][:taken]:
+            step(gate, own)
+    with bench.gate(replace(own, plan=replace(own.plan, inputs=b"the next delivery"))) as gate:
+        assert gate.resume() == ()
+        assert gate.remembered() is not None
+        gate.publish()
+        gate.close()
+    assert bench.published() is not None
+
+
 def test_a_map_is_chosen_on_a_sample_of_its_own_and_once(bench: Bench) -> None:
     own = replace(bench.outside(), plan=bench.plan(mechanism=TWICE, selection_sample_id="1" * 64))
     own.protection = replace(own.protection, mechanism=TWICE)

@@ -27,7 +27,7 @@ from crowdblend.accounting.ledger.reader import open_reader
 from crowdblend.mechanisms.kernel.errors import AccountantRefused, InputRefused, ReleaseFailed
 from crowdblend.mechanisms.kinds.microdata import EpsilonSafeRelease
 from crowdblend.mechanisms.kinds.mixed_series import MixedSeries
-from sqlalchemy import text
+from sqlalchemy import make_url, text
 from support.ledger_books import CHOSEN, FILES, Books, anchoring_at, costs_of, of_two_samples
 
 LOOK = DataAccess(dataset="census", what="a table", by="steward", day=date(2026, 3, 5))
@@ -256,6 +256,16 @@ def test_sqlite_keeps_its_promises(sqlite_books: Books) -> None:
     with sqlite_books.writer() as writer, writer._store.changing() as connection:
         pragmas = {name: connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in names}
     assert pragmas == {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1, "recursive_triggers": 1}
+
+
+def test_postgresql_shows_a_writer_what_was_committed_while_it_waited(postgresql_books: Books) -> None:
+    """Whatever the server, the database or the role sets as the default of transactions."""
+    books = postgresql_books
+    name = make_url(books.url).database
+    books.sql(f"ALTER DATABASE \"{name}\" SET default_transaction_isolation = 'repeatable read'")
+    with books.writer() as writer, writer._store.changing() as connection:
+        assert connection.exec_driver_sql("SHOW default_transaction_isolation").scalar() == "repeatable read"
+        assert connection.exec_driver_sql("SHOW transaction_isolation").scalar() == "read committed"
 
 
 def test_a_damaged_schema_is_a_ledger_that_can_not_be_opened(sqlite_books: Books) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from audit.kernel_size import FOLDERS, kernel_files, kinds, lines_of, shared_files
 
-MOST = {"mechanisms/kernel": (9, 1122), "accounting/kernel": (16, 4586), "tasks/kernel": (5, 1526)}
+MOST = {"mechanisms/kernel": (9, 1122), "accounting/kernel": (16, 4588), "tasks/kernel": (5, 1526)}
 """Files and lines of each folder."""
 MOST_OF_A_KIND = 476
 MOST_SHARED = 3737

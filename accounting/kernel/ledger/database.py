@@ -169,6 +169,8 @@ class Store:
         try:
             with self.engine.begin() as connection:
                 if self.dialect == "postgresql":
+                    # Else the lock would be waited for with a view of the ledger from before it.
+                    connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
                     connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{SECONDS_TO_WAIT}s'")
                     # Whatever the server's default is: a charge that has returned must survive a crash.
                     connection.exec_driver_sql("SET LOCAL synchronous_commit = on")
