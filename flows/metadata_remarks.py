@@ -23,7 +23,7 @@ _TRUTHS = (b"true", b"false")
 
 
 def metadata_remarks(layout: SourceLayout, request: Request) -> tuple[str, ...]:
-    """Sentences about headers that look like records, columns whose type has no declared value, and no records at all.
+    """Sentences about headers that look like records, columns whose type has no declared value, codes, and no records.
 
     PRIVACY: headers, Parquet footers and sizes alone are looked at, and nothing of a header is quoted. That there are
     no records is a warning and no refusal: if a table of one record were released and an empty one not, a release
@@ -35,6 +35,7 @@ def metadata_remarks(layout: SourceLayout, request: Request) -> tuple[str, ...]:
         if part.types is not None:
             found.extend(f"{file.path}: {remark}." for remark in _impossible_columns(part.types, part.labels, request))
             found.extend(f"{file.path}: {remark}." for remark in _other_codes(part.labels, request))
+            found.extend(f"{file.path}: {remark}." for remark in _codes_of_a_head(part.labels, request))
     if layout.without_records:
         found.append(f"{request.source}: no record follows the header, and a release is charged all the same.")
     return tuple(found)
@@ -64,6 +65,19 @@ def _other_codes(labels: Mapping[str, StoredLabels], request: Request) -> Iterat
                     "other codes than here, and programs that were written for these would run and be wrong: declare "
                     "codes, as crowdblend spec new writes them"
                 )
+
+
+def _codes_of_a_head(labels: Mapping[str, StoredLabels], request: Request) -> Iterator[str]:
+    """Columns whose codes are declared, though the head has labels: it may have been made from the records."""
+    from ..tasks.readers.statistics_files import codes_are_listed
+
+    for column in request.source_columns:
+        if codes_are_listed(column.hierarchy, labels.get(column.name, {})):
+            yield (
+                f"the column {column.name!r} has value labels, and its codes are declared: where a program gave the "
+                "codes by sorting the values that occur, one record more may change everybody's, which no price "
+                "covers, so declare the labels instead"
+            )
 
 
 def _has_places(type_: pa.DataType, hierarchy: Hierarchy, request: Request) -> bool:

@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -129,8 +129,7 @@ def other_names_of_source(home: Path, *, fingerprint: str, ledger_id: str, datas
     folder = home / "sources" / fingerprint
     own = {"ledger_id": ledger_id, "dataset": dataset}
     content = json_bytes(own)
-    # Named by its content: two processes that note the same thing write one file.
-    path = folder / hashlib.sha256(content).hexdigest()[:32]
+    path = folder / _note_name(content)
     try:
         if not path.exists():
             private_folder(folder)
@@ -203,13 +202,32 @@ def known_names_of_source(home: Path, metadata: bytes) -> tuple[str, ...]:
     There are none where the source is unknown, or the store can't be read; a damaged note still says that there was a
     release. The metadata are what `source_metadata_bytes` of the tasks gives.
     """
+    return tuple(sorted({_noted_name(note) for note in _notes_of_source(home, metadata)}))
+
+
+def datasets_of_source(home: Path, metadata: bytes, *, ledger_id: str, datasets: Iterable[str]) -> tuple[str, ...]:
+    """Return those data sets of a ledger under which a source was released from this private store.
+
+    A damaged note counts too, since its name follows from its data set.
+    """
+    notes = {note.name for note in _notes_of_source(home, metadata)}
+    return tuple(
+        name for name in datasets if _note_name(json_bytes({"ledger_id": ledger_id, "dataset": name})) in notes
+    )
+
+
+def _notes_of_source(home: Path, metadata: bytes) -> list[Path]:
     try:
         key = (home / "fingerprint.key").read_bytes()
         folder = home / "sources" / fingerprint_under(key, metadata)
-        notes = [file for file in folder.iterdir() if not file.name.startswith(".")]
+        return [file for file in folder.iterdir() if not file.name.startswith(".")]
     except OSError:
-        return ()
-    return tuple(sorted({_noted_name(note) for note in notes}))
+        return []
+
+
+def _note_name(content: bytes) -> str:
+    """Name a note by its content: two processes that note the same thing write one file."""
+    return hashlib.sha256(content).hexdigest()[:32]
 
 
 def _noted_name(note: Path) -> str:

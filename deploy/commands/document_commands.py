@@ -133,7 +133,8 @@ def private(
     RELEASE is its folder, or the certificate in it.
 
     This is a private look: it is recorded in the ledger before a record is read, and certificates of all later releases
-    of the data set say that parameters may have been chosen after it.
+    of the data set, and of every other one that the same source was released as from this private store, say that
+    parameters may have been chosen after it.
     """
     from ..documents.private_report import run_private_report
     from ..terminal.stages import Stages
@@ -157,11 +158,13 @@ def private(
         reported["attacks"] = None if made.attacks is None else dataclasses.asdict(made.attacks)
         click.echo(json.dumps(reported, ensure_ascii=False, default=_plain))
         return
+    others = ", ".join(f"'{name}'" for name in made.also)
+    also = f", and recorded for {others} too, which had the same source" if made.also else ""
     click.echo(
         f"The private report of release {made.release_id}: {made.path}\n"
         "It is not for publication: it has exact figures of the private records.\n"
-        f"The look is entry {made.look} of the ledger. Certificates of later releases will say that parameters may "
-        "have been chosen after it, which their guarantee doesn't cover."
+        f"The look is entry {made.look} of the ledger{also}. Certificates of later releases will say that parameters "
+        "may have been chosen after it, which their guarantee doesn't cover."
     )
 
 

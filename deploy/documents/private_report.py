@@ -23,7 +23,12 @@ from ...accounting.certificate.write_certificate import has_own_rates
 from ...accounting.descriptions.description_registry import description_of
 from ...accounting.kernel.keys.private_files import private_folder, replace_private
 from ...accounting.kernel.ledger.ledger_state import enforced_unit
-from ...accounting.keys.store_upkeep import open_private_store, remembered_facts
+from ...accounting.keys.store_upkeep import (
+    datasets_of_source,
+    known_names_of_source,
+    open_private_store,
+    remembered_facts,
+)
 from ...accounting.ledger.ledger_writer import open_writer
 from ...flows.paths import StatePaths, reader_of
 from ...flows.spec import read_spec
@@ -38,7 +43,7 @@ from ...tasks.counting.executors import LocalThreads, OnProgress
 from ...tasks.counting.private_counts import private_counts, records_left_out
 from ...tasks.counting.released_groups import read_released_table, released_groups
 from ...tasks.inputs.list import list_source
-from ...tasks.inputs.source import check_metadata
+from ...tasks.inputs.source import SourceLayout, check_metadata, source_metadata_bytes
 from ...tasks.request import Request
 from ..release_paths import CERTIFICATE, require_elsewhere
 from . import report_pictures
@@ -63,6 +68,7 @@ class MadeReport:
         release_id: the release that it is about.
         measures: what it tells.
         attacks: what attacks on the release reach; None where none were asked for.
+        also: other data sets that the same source was released as, for which the look is recorded too.
     """
 
     path: Path
@@ -70,6 +76,7 @@ class MadeReport:
     release_id: str
     measures: UtilityMeasures = field(repr=False)
     attacks: Attacks | None = field(repr=False, default=None)
+    also: tuple[str, ...] = field(repr=False, default=())
 
     def _repr_html_(self) -> str:
         """Return the file's place, for a notebook."""
@@ -122,6 +129,7 @@ def run_private_report(
     source = list_source(request.source, base=request.base, version=request.version)
     columns = tuple(column.name for column in request.source_columns)
     layout = check_metadata(source, columns=columns, reading=request.reading)
+    also = _other_datasets(layout, spec, request, state_paths)
     limit = _limit_of(certificate, request)
     if request.unit_rule is None and attacks and limit is not None:
         raise InputRefused(
@@ -146,9 +154,10 @@ def run_private_report(
     # Recorded before a record is read, and whatever becomes of the report: who has begun to look may have seen
     # something.
     with open_writer(state_paths.ledger_url, anchoring=state_paths.anchoring) as writer:
-        look = writer.record_look(
-            dataset=request.dataset, what=f"private utility report of release {release_id}", by=by, day=today
-        )
+        for dataset in (*also, request.dataset):
+            look = writer.record_look(
+                dataset=dataset, what=f"private utility report of release {release_id}", by=by, day=today
+            )
     try:
         before = private_counts(
             look=look,
@@ -197,7 +206,33 @@ def run_private_report(
         attacks=tried,
     )
     _write(path, report_page(report))
-    return MadeReport(path=path, look=look.position, release_id=release_id, measures=measures, attacks=tried)
+    return MadeReport(path=path, look=look.position, release_id=release_id, measures=measures, attacks=tried, also=also)
+
+
+def _other_datasets(layout: SourceLayout, spec: Path, request: Request, state_paths: StatePaths) -> tuple[str, ...]:
+    """Return the other data sets of the ledger that a source was released as, by what the private store noted.
+
+    Raises:
+        InputRefused: it was released, and never as the specification's data set.
+    """
+    metadata = source_metadata_bytes(layout)
+    with reader_of(state_paths) as reader:
+        known = datasets_of_source(
+            state_paths.home,
+            metadata,
+            ledger_id=reader.ledger_id,
+            datasets=[dataset.name for dataset in reader.datasets()],
+        )
+    names = known_names_of_source(state_paths.home, metadata)
+    if names and request.dataset not in known:
+        raise InputRefused(
+            f"this source was released as the data set {', '.join(names)}, and never as '{request.dataset}' of this "
+            "ledger.",
+            where=f"{spec}: [data].source",
+            not_done=NOT_WRITTEN_AT_ALL,
+            remedy="Name the records that the release was made from.",
+        )
+    return tuple(name for name in known if name != request.dataset)
 
 
 def _released(

@@ -194,7 +194,8 @@ def require_one_meaning(
 ) -> None:
     """Refuse value labels where a hierarchy could mean them or their codes.
 
-    PRIVACY: it follows from the hierarchies and the files' heads, not from a record.
+    PRIVACY: it follows from the hierarchies and the files' heads, and from a record only where a head was made from the
+    records.
 
     Raises:
         InputRefused: of one column codes and labels are both declared, and don't agree.
@@ -216,6 +217,11 @@ def labels_are_meant(hierarchy: Hierarchy, labels: StoredLabels) -> bool:
     A value without a label is its code in any case. Intervals are of codes.
     """
     return _declared(hierarchy, labels) == (False, True)
+
+
+def codes_are_listed(hierarchy: Hierarchy, labels: StoredLabels) -> bool:
+    """Whether a hierarchy's values are codes of which one bears a value label; intervals list none."""
+    return isinstance(hierarchy, ValueHierarchy) and _declared(hierarchy, labels) == (True, False)
 
 
 def _declared(hierarchy: Hierarchy, labels: StoredLabels) -> tuple[bool, bool]:

@@ -71,6 +71,47 @@ def test_the_report_tells_the_records_figures_and_the_ledger_knows_of_the_look(r
     desk.succeed("ledger", "verify")
 
 
+def of_other(text: str) -> str:
+    return text.replace('dataset = "people"', 'dataset = "other"')
+
+
+def test_records_of_another_data_set_alone_are_refused_before_the_look(released) -> None:
+    """Else the look would be recorded for the named data set, and the other one's certificates would deny it."""
+    desk = released
+    desk.write_people(2_000, file="other.csv")
+    desk.succeed("dataset", "add", "other", "--epsilon", "10", "--delta", "1e-3", "--unit", "record")
+    desk.succeed("run", desk.write_spec(source="other.csv", output="of-other", edit=of_other), "--json")
+    cross = desk.write_spec(source="other.csv")
+    said = ("released as the data set 'other', and never as 'people'", "no look recorded")
+    desk.refuse("report", "private", cross, "out", said=said)
+    (desk.folder / "copies").mkdir()
+    (desk.folder / "other.csv").rename(desk.folder / "copies" / "other.csv")
+    desk.refuse("report", "private", desk.write_spec(source="copies/other.csv"), "out", said=said)
+    assert looks(desk) == []
+    assert not list(desk.home.glob("reports/*"))
+    desk.succeed("report", "private", desk.write_spec(), "out")
+    assert [look["dataset"] for look in looks(desk)] == ["people"]
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_a_look_is_recorded_for_every_data_set_that_the_source_was_released_as(released, damaged) -> None:
+    desk = released
+    for name in ("other", "third"):
+        desk.succeed("dataset", "add", name, "--epsilon", "10", "--delta", "1e-3", "--unit", "record")
+    desk.succeed("run", desk.write_spec(output="of-other", edit=of_other), "--json")
+    if damaged:
+        for note in desk.home.glob("sources/*/*"):
+            note.write_bytes(b"")
+    answer = desk.succeed("report", "private", desk.write_spec(), "out")
+    assert "recorded for 'other' too" in answer.out
+    assert [look["dataset"] for look in looks(desk)] == ["other", "people"]
+    assert f"entry {looks(desk)[1]['position']} of the ledger" in answer.out
+    for number, edit in enumerate((str, of_other)):
+        later = desk("run", desk.write_spec(output=f"later-{number}", edit=edit), "--json").json
+        certificate = json.loads(Path(later["certificate"]).read_text(encoding="utf-8"))
+        assert certificate["private_looks"]["count"] == 1
+
+
 @pytest.mark.parametrize(
     "shapes",
     [

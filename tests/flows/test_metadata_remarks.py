@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -111,6 +112,38 @@ def test_declared_values_that_no_record_can_have_are_refused(told, tmp_path, col
     with pytest.raises(InputRefused) as refusal:
         told("in.csv", column, data)
     assert where in refusal.value.where
+
+
+TOWN = "[columns.town]\nvalues = {values}\nlevel = 0\n"
+
+
+def write_towns(file, *towns: str) -> None:
+    """A file of Stata with codes that its writer gave by sorting the values that occur."""
+    people = pd.DataFrame({"town": pd.Categorical(towns), "age": [30] * len(towns)})
+    people.to_stata(file, write_index=False)
+
+
+def test_declared_codes_of_a_column_with_value_labels_are_told_by_the_head_alone(told, tmp_path) -> None:
+    write_towns(tmp_path / "in.dta", *["Berlin"] * 5, *["Paris"] * 3)
+    codes = TOWN.format(values='["0", "1", "2"]')
+    [remark] = told("in.dta", codes)
+    assert "'town' has value labels, and its codes are declared" in remark
+    assert "declare the labels" in remark
+    assert "Berlin" not in remark
+    for none in (TOWN.format(values='["Berlin", "Paris"]'), TOWN.format(values='["7"]'), AGE):
+        assert told("in.dta", none) == ()
+    write_towns(tmp_path / "in.dta", *["Paris"] * 7, "Berlin")
+    assert told("in.dta", codes) == (remark,)
+
+
+def test_the_warning_of_declared_codes_comes_from_every_command_before_the_charge(desk) -> None:
+    write_towns(desk.folder / "in.dta", *["Berlin"] * 5, *["Paris"] * 3)
+    spec = desk.folder / "spec.toml"
+    spec.write_text(SPEC.format(source="in.dta", data="") + TOWN.format(values='["0", "1"]'))
+    desk.add_dataset()
+    for words in (("run", spec, "--dry-run"), ("explain", spec), ("run", spec)):
+        answer = desk.succeed(*words)
+        assert "its codes are declared" in answer.out.replace("\n", " ") + answer.err, words
 
 
 def test_the_warning_stands_on_standard_error_before_the_charge(desk) -> None:

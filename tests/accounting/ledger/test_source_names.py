@@ -7,7 +7,12 @@ from pathlib import Path
 
 import pytest
 from crowdblend.accounting.kernel.keys.private_store import ReleaseFolder
-from crowdblend.accounting.keys.store_upkeep import known_names_of_source, open_private_store, other_names_of_source
+from crowdblend.accounting.keys.store_upkeep import (
+    datasets_of_source,
+    known_names_of_source,
+    open_private_store,
+    other_names_of_source,
+)
 
 LEDGER, OTHER = "a" * 64, "b" * 64
 METADATA = b"census.csv, 3 columns"
@@ -49,6 +54,10 @@ def test_a_damaged_note_still_says_that_the_source_was_released(folder, tmp_path
     assert known_names_of_source(home, METADATA) == ("of a damaged note",)
     noted(home, folder, "people")
     assert known_names_of_source(home, METADATA) == ("'people'", "of a damaged note")
+    asked = {"ledger_id": LEDGER, "datasets": ["census", "other", "people"]}
+    assert datasets_of_source(home, METADATA, **asked) == ("census", "people")
+    assert datasets_of_source(home, METADATA, **asked | {"ledger_id": OTHER}) == ()
+    assert datasets_of_source(home, METADATA + b"!", **asked) == ()
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
