@@ -20,7 +20,9 @@ Where = Mapping[str, object]
 Mask = NDArray[np.bool_]
 NOTHING_COUNTED = "Nothing was counted."
 _SHOWN = 6
-_CAPPED = re.compile(r"[0-9]+ or more")
+_NUMBER = r"-?[0-9]+(?:\.[0-9]+)?"
+_CAPPED = re.compile(rf">= ?({_NUMBER})|({_NUMBER})(?:\+| (?:or|and) (?:more|over|older|above))")
+_BELOW_THE_CAP = "Ask for counts or shares of its labels, or by `where` for those below it."
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -92,14 +94,30 @@ def require_no_cap(column: MappedColumn, selection: Mapping[int, Mask], place: i
     Raises:
         InputRefused: there is such a label.
     """
-    labels, mask = labels_of(column, column.level), selection.get(place)
-    for code, label in enumerate(labels):
-        if _CAPPED.fullmatch(label) and (mask is None or mask[code]):
-            raise InputRefused(
-                f"column {column.name!r} has the label {label!r}, which has no largest number.",
-                not_done=NOTHING_COUNTED,
-                remedy="Ask for counts or shares of its labels, or by `where` for those below it.",
-            )
+    mask = selection.get(place)
+    for code in caps_of(column, column.level):
+        if mask is None or mask[code]:
+            raise refused_cap(column, labels_of(column, column.level)[code], remedy=_BELOW_THE_CAP)
+
+
+def caps_of(column: MappedColumn, level: int) -> dict[int, float]:
+    """Return the code of each listed label that has no largest number, such as `4 or more`, with its least one.
+
+    The labels beyond an interval hierarchy's range are none of them: what is there counts as outside of the range.
+    """
+    if not isinstance(column.hierarchy, ValueHierarchy):
+        return {}
+    found = {code: _CAPPED.fullmatch(label) for code, label in enumerate(labels_of(column, level))}
+    return {code: float(cap[1] or cap[2]) for code, cap in found.items() if cap is not None}
+
+
+def refused_cap(column: MappedColumn, label: str, *, remedy: str) -> InputRefused:
+    """Return what is said where a label has no largest number."""
+    return InputRefused(
+        f"column {column.name!r} has the label {label!r}, which has no largest number.",
+        not_done=NOTHING_COUNTED,
+        remedy=remedy,
+    )
 
 
 def _number(label: str) -> float:
@@ -183,6 +201,13 @@ def _between(column: MappedColumn, text: str, lower: float, upper: float) -> Mas
     """Return the labels whose numbers are at least the lower and below the upper; none may lie across an end."""
     if isinstance(column.hierarchy, ValueHierarchy):
         numbers = edges_of(column, column.level).lower
+        for code, least in caps_of(column, column.level).items():
+            if upper > least:
+                raise refused_cap(
+                    column,
+                    labels_of(column, column.level)[code],
+                    remedy=f"{text} reaches into it: ask for a list of labels, or for a range that ends at {least:g}.",
+                )
         with np.errstate(invalid="ignore"):
             return np.asarray((numbers >= lower) & (numbers < upper))
     mask = np.zeros(column.size, dtype=np.bool_)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from .figures import DataFrame
 
 _LEFT_OUT = "records without a number, or outside the declared range, are left out"
+_MOST = "of a unit with more than {most} members only {most} are counted"
 
 
 def load(
@@ -134,7 +136,7 @@ class LoadedRelease:
             InputRefused: a condition that the labels can't express.
         """
         selection = selection_of(where or {}, self.columns)
-        return weighted_total(selection, self.counts) if weighted else self.counts.count(selection)
+        return weighted_total(selection, self.counts) if weighted else self._noted(self.counts.count(selection))
 
     def share(self, where: Where, *, of: Where | None = None, weighted: bool = False) -> Figure:
         """Return which share of the records that fulfil a condition fulfils another one too.
@@ -146,7 +148,7 @@ class LoadedRelease:
         """
         whole = selection_of(of or {}, self.columns)
         part = both(whole, selection_of(where, self.columns))
-        return weighted_share(part, whole, self.counts) if weighted else self._share(part, whole)
+        return weighted_share(part, whole, self.counts) if weighted else self._noted(self._share(part, whole))
 
     def _share(self, part: Selection, whole: Selection) -> Figure:
         counted = self.counts.counted(part, whole)
@@ -183,9 +185,9 @@ class LoadedRelease:
         condition = selection_of(where, self.columns)
         if by is None:
             if against is None:
-                return odds_of(self._share(both(whole, condition), whole))
+                return self._noted(odds_of(self._share(both(whole, condition), whole)))
             if isinstance(against, Mapping):
-                return self._odds_ratio(condition, whole, selection_of(against, self.columns))
+                return self._noted(self._odds_ratio(condition, whole, selection_of(against, self.columns)))
         if not isinstance(by, str) or isinstance(against, Mapping):
             raise InputRefused(
                 "odds are compared by the labels of one column.",
@@ -236,7 +238,7 @@ class LoadedRelease:
                 raise too_many()
             return weighted_mean(place, selection, self.counts)
         if by is None:
-            return self._mean(place, selection)
+            return self._noted(self._mean(place, selection))
         return self._by(by, place, lambda label: self._mean(place, both(selection, label)))
 
     def quantile(
@@ -261,7 +263,7 @@ class LoadedRelease:
         place, selection = place_of(column, self.columns), selection_of(where or {}, self.columns)
         require_no_cap(self.columns[place], selection, place)
         if by is None:
-            return self._quantile(place, q, selection)
+            return self._noted(self._quantile(place, q, selection))
         return self._by(by, place, lambda label: self._quantile(place, q, both(selection, label)))
 
     def table(self, rows: str, columns: str | None = None, *, where: Where | None = None) -> DataFrame:
@@ -288,7 +290,7 @@ class LoadedRelease:
             for place, level, code in zip(places, levels, codes, strict=True):
                 labels[self.columns[place].name] = labels_of(self.columns[place], level)[code]
                 cell = both(cell, {place: labels_to(self.columns[place], level) == code})
-            found.append(labels | self.counts.count(cell).as_dict())
+            found.append(labels | self._noted(self.counts.count(cell)).as_dict())
         return frame_of(found, self._frames)
 
     def regression(self, formula: str, *, of: Of = "records") -> DataFrame:
@@ -335,6 +337,13 @@ class LoadedRelease:
         name = f"{self.certificate.get('release_id', '')}/{seed}"
         return CompletedCopies(published=self.published, copies=copies, seed=name, frames=self._frames)
 
+    def _noted(self, figure: Figure) -> Figure:
+        """Return a figure with a note of what it leaves out: of members those beyond the most of a unit."""
+        most = self.certificate.get("published", {}).get("most")
+        if most is None:
+            return figure
+        return replace(figure, note="; ".join(filter(None, (figure.note, _MOST.format(most=most)))))
+
     def _by(self, name: str, of: int, figure: Callable[[Selection], Figure]) -> DataFrame:
         """Return a figure of a column for each label of another: the finest by which both were counted together."""
         place = place_of(name, self.columns)
@@ -343,7 +352,7 @@ class LoadedRelease:
         level = min(levels, default=self.columns[place].level)
         own = labels_to(self.columns[place], level)
         rows = [
-            {name: label} | figure({place: own == code}).as_dict()
+            {name: label} | self._noted(figure({place: own == code})).as_dict()
             for code, label in enumerate(labels_of(self.columns[place], level))
             if code != BUCKET_CODE or self.columns[place].hierarchy.size(level) == 1
         ]

@@ -13,10 +13,10 @@ TOO_FEW = "too few records to tell"
 
 
 def odds_of(share: Figure) -> Figure:
-    """Return a share's odds; an upper end of infinity where the share may be all."""
+    """Return a share's odds; an upper end of infinity where the share may be all, no number where it is none."""
 
     def odds(part: float | None) -> float | None:
-        return None if part is None else part / (1.0 - part) if part < 1.0 else math.inf
+        return None if part is None else math.inf if part >= 1.0 else part / (1.0 - part)
 
     return replace(share, estimate=odds(share.estimate) or 0.0, lower=odds(share.lower), upper=odds(share.upper))
 

@@ -19,7 +19,7 @@ import numpy as np
 from ..mechanisms.hierarchies.codebook import label_bounds
 from ..mechanisms.kernel.errors import InputRefused
 from .combined_counts import Amounts, Codes, CombinedCounts, LinearCount
-from .conditions import NOTHING_COUNTED, edges_of, labels_of, place_of
+from .conditions import NOTHING_COUNTED, caps_of, edges_of, labels_of, place_of, refused_cap
 from .figures import Source, quantile_of
 from .published_tables import PublishedTables, labels_to
 
@@ -29,6 +29,7 @@ _MOST_NOISE = 0.2
 """Noise of what a term has besides the others, as a share of it, up to which first-order errors are relied on."""
 _LEAST_COUNT = 1e-9
 CONSTANT = "(constant)"
+_BY_LABELS = "Write C({column}) for a coefficient of each label, or {column}[…] for one of them."
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -120,7 +121,7 @@ def terms_of(part: Part, published: PublishedTables, levels: Mapping[int, int]) 
     """Return the columns of the design that a part of a formula stands for; of categories all but the first label.
 
     Raises:
-        InputRefused: there is no such column or label.
+        InputRefused: there is no such column or label, or numbers are asked for of which a label has no largest one.
     """
     place = place_of(part.column, published.columns)
     column, level = published.columns[place], levels[place]
@@ -140,6 +141,8 @@ def terms_of(part: Part, published: PublishedTables, levels: Mapping[int, int]) 
             if part.function:
                 raise
         else:
+            if caps := caps_of(column, level):
+                raise refused_cap(column, labels[min(caps)], remedy=_BY_LABELS.format(column=part.column))
             name = part.column if part.function is None else f"{part.function}({part.column})"
             return [Term(name=name, place=place, level=level, values=values)]
     return [_indicator(f"{part.column}[{label}]", place, level, labels, label) for label in labels[2:]]

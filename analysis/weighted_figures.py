@@ -1,7 +1,8 @@
 """Totals, shares and means by survey weights, from counts of a column together with the classes of the weights.
 
 A class tells between which ends a weight lies, and the label of a column between which ends a number does. Intervals
-hold wherever within these they are, and have the noise besides; how the people were sampled isn't in them.
+hold wherever within these they are, and have the noise besides; how the people were sampled isn't in them. The weights
+are those that were counted: clipped at the first and the last bound, a missing one at the mean of the others.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from .figures import Figure, quantile_of
 from .published_tables import labels_to
 
 _HALVINGS = 40
-_NOTE = "of the weights within their classes; how people were sampled is besides"
+_NOTE = "of weights clipped at the bounds, missing ones at the mean; how people were sampled is besides"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)

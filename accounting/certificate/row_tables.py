@@ -40,7 +40,8 @@ def row_tables(certificate: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 def members_view(certificate: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Return the certificate as if its release had the table of members alone; None where there is no such table.
 
-    Its mechanism is the release of that table by itself, so that whoever can read a deletion release can read it.
+    Its mechanism is the release of that table by itself, so that whoever can read a deletion release can read it. What
+    is published says in `most` how many members of a unit may be in it.
     """
     published, mechanism = certificate["published"].get(MEMBERS), certificate["mechanism"]
     if published is None:
@@ -57,7 +58,7 @@ def members_view(certificate: Mapping[str, Any]) -> Mapping[str, Any] | None:
         **{name: value for name, value in certificate.items() if name != "unit_records"},
         "mechanism": release,
         "map": published["map"],
-        "published": {name: value for name, value in published.items() if name not in ("map", "most")},
+        "published": {name: value for name, value in published.items() if name != "map"},
     }
 
 

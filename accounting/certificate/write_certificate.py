@@ -398,7 +398,8 @@ def guarantee_statement(charge: ReleaseCharged, context: DatasetContext) -> str:
     elif charge.price.relation == REPLACEMENT:
         # The price of several records is for as many with other values, and not for more or fewer of them.
         several = count > 1 and not makes_records(charge.sampler_layout)
-        public = f"records of each {enforced or 'person'}" if several else "people"
+        units = "people" if enforced in (None, "person") else f"{enforced}s"
+        public = f"records of each {enforced or 'person'}" if several else units
         otherwise = f"had any other values, the number of {public} being public"
     alike = GUARANTEE.format(all="this release", but=but, it="it", unit=unit, otherwise=otherwise)
     # What is proved besides is of records that are counted whoever else is there; where a column limits them, another

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from crowdblend.analysis.figures import Figure
 from crowdblend.analysis.loaded_release import LoadedRelease
+from crowdblend.analysis.odds import odds_of
 from crowdblend.mechanisms.kernel.errors import InputRefused
 
 from .test_regressions import people, published
@@ -62,6 +65,17 @@ def test_where_nobody_is_left_there_is_no_interval() -> None:
     ratios = release.odds({"pay": 23}, by="town", against="x")
     assert ratios["lower"][1:].isna().all()
     assert (ratios["note"][1:] == "too few records to tell").all()
+
+
+def test_a_share_that_is_no_number_has_no_odds() -> None:
+    """Of records whose noisy number isn't above 0; of all of some records the odds are infinite."""
+    whole = published(people(150), np.random.default_rng(4), error=0.0)
+    margin = whole.margins[2].copy()
+    margin[3] = -900.0
+    release = LoadedRelease(replace(whole, margins=(*whole.margins[:2], margin, whole.margins[3]), pairs=()))
+    assert math.isnan(odds_of(Figure(estimate=math.nan, lower=0.0, upper=1.0, source="pairs")).estimate)
+    assert math.isnan(release.odds({"town": "x"}, of={"town": "z"}).estimate)
+    assert release.odds({"town": "x"}, of={"town": "x"}).estimate == math.inf
 
 
 def test_what_pairs_do_not_tell_is_refused_or_has_no_interval() -> None:

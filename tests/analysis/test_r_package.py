@@ -95,6 +95,35 @@ def test_a_capped_count_has_a_mean_below_its_cap_alone() -> None:
         assert 1 <= ask("size", where={"size": ["1", "2", "3"]}).estimate <= 3
 
 
+@pytest.mark.parametrize("asked", [range(4, 100), range(2, 10), range(5, 6), ["1", range(3, 5)]])
+def test_a_range_that_reaches_into_a_capped_label_is_refused(asked) -> None:
+    release = load(RELEASES / "members")
+    for ask in (release.count, release.share, lambda where: release.share({"sex": "f"}, of=where)):
+        with pytest.raises(InputRefused, match=r"no largest number.*range that ends at 4\."):
+            ask({"size": asked})
+
+
+def test_a_range_that_ends_at_a_cap_leaves_its_label_out() -> None:
+    release = load(RELEASES / "members")
+    assert release.count({"size": range(2, 4)}) == release.count({"size": ["2", "3"]})
+    capped = release.count({"size": [range(3, 4), "4 or more"]})
+    assert capped == release.count({"size": ["3", "4 or more"]})
+    assert capped.estimate > release.count({"size": "3"}).estimate
+
+
+def test_figures_of_members_say_whom_they_leave_out() -> None:
+    release = load(RELEASES / "members")
+    own = release.members
+    assert own is not None
+    said = "of a unit with more than 3 members only 3 are counted"
+    for figure in (own.count(), own.share({"sex": "f"}), own.odds({"sex": "f"}), own.mean("age"), own.quantile("age")):
+        assert figure.note.endswith(said)
+    for frame in (own.table("sex"), own.mean("age", by="sex"), own.odds({"sex": "f"}, by="town", against="Basel")):
+        assert frame["note"].str.endswith(said).all()
+    assert own.odds({"sex": "f"}, against={"town": "Basel"}).note.endswith(said)
+    assert said not in release.count().note
+
+
 def test_the_page_says_how_many_questions_there_are() -> None:
     written = json.loads(VECTORS.read_text(encoding="utf-8"))
     number = sum(map(len, written["releases"].values())) + len(written["rubin"])

@@ -137,6 +137,22 @@ def test_what_the_release_cannot_say_is_refused() -> None:
         LoadedRelease(replace(whole, pairs=())).regression("pay ~ age")
 
 
+@pytest.mark.parametrize("last", ["3 or more", "3+", "3 and over", ">= 3"])
+def test_a_label_without_a_largest_number_is_no_number(last) -> None:
+    """Nor is it the mean of the others, which is below all that it stands for."""
+    whole = published(people(), np.random.default_rng(1), error=0.0)
+    hierarchy = ValueHierarchy.from_values(["1", "2", last])
+    size = replace(COLUMNS[2], name="size", hierarchy=hierarchy)
+    release = LoadedRelease(replace(whole, columns=(*COLUMNS[:2], size, COLUMNS[3])))
+    for formula in ("pay ~ size", "pay ~ age + square(size)", "log(size) ~ pay", "size ~ pay"):
+        with pytest.raises(InputRefused, match=r"no largest number.*C\(size\)"):
+            release.regression(formula)
+    with pytest.raises(InputRefused, match="no largest number"):
+        release.count({"size": range(1, 9)})
+    assert release.regression("pay ~ C(size)")["term"].tolist()[0] == "(constant)"
+    assert release.regression("pay ~ size[2]")["lower"].notna().all()
+
+
 def test_formulas_are_read() -> None:
     response, parts = parsed("income[[32, 40)] ~ age + C(weeks) + marital-status[Never married]")
     assert response == Part(column="income", label="[32, 40)")

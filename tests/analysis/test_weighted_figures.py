@@ -75,6 +75,15 @@ def test_without_noise_the_ends_are_what_weights_within_classes_can_give() -> No
     assert [share.lower, share.upper] == pytest.approx(shares, rel=1e-4)
 
 
+def test_weights_beyond_the_bounds_are_clipped_and_the_figures_say_so() -> None:
+    """1,000 weights of 90 beyond a last bound of 40: the interval holds what was counted, 28 to 40 for each."""
+    codes = [np.repeat(1, 1_000), np.repeat(2, 1_000), COLUMNS[2].hierarchy.codes_of_numbers(np.full(1_000, 90.0), 0)]
+    own = release(codes, np.random.default_rng(1), error=0.0)
+    figures = [own.count(weighted=True), own.share({"sex": "f"}, weighted=True), own.mean("hours", weighted=True)]
+    assert [figures[0].lower, figures[0].upper] == pytest.approx([28_000, 40_000], rel=1e-3)
+    assert all("weights clipped at the bounds, missing ones at the mean" in figure.note for figure in figures)
+
+
 @pytest.mark.parametrize("exact", [False, True])
 def test_intervals_hold_at_their_rate(exact) -> None:
     """100 draws; with weights at the lower ends of their classes half of the interval is the noise's alone."""

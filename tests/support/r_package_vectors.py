@@ -252,6 +252,7 @@ def questions(release: LoadedRelease) -> Iterator[Question]:
     if "size" in names:  # of households, cut at a cap
         yield {"ask": "mean", "column": "size", "where": {"size": ["1", "2", "3"]}}
         yield {"ask": "quantile", "column": "size", "q": 0.5, "where": {"size": ["1", "2"]}}
+        yield from ({"ask": "count", "where": {"size": {"range": one}}} for one in ([1, 4], [2, 10], [4, 100]))
     if release.members is not None:
         yield from (question | {"members": True} for question in questions(release.members))
 

@@ -45,7 +45,15 @@ mask_of_label <- function(column, asked) {
 mask_between <- function(column, text, lower, upper) {
   if (column$hierarchy$kind == "values") {
     numbers <- edges_of(column, column$level)$lower
-    return(!is.na(numbers) & numbers >= lower & numbers < upper)
+    least <- caps_of(column, column$level)
+    capped <- !is.na(least) & lower <= least & upper == Inf
+    across <- which(!is.na(least) & !capped & upper > least)
+    if (length(across)) {
+      remedy <- "%s reaches into it: ask for several labels, or for a range that ends at %s."
+      remedy <- sprintf(remedy, text, least[across[1]])
+      refuse_cap(column, labels_at(column, column$level)[across[1]], sub("^t", "T", remedy))
+    }
+    return(capped | (!is.na(numbers) & numbers >= lower & numbers < upper))
   }
   ends <- label_bounds(labels_at(column, column$level))
   known <- !is.na(ends$lower) | !is.na(ends$upper)
@@ -59,15 +67,26 @@ mask_between <- function(column, text, lower, upper) {
 # Refuses the mean or quantile of numbers one of whose labels, such as "4 or more", has no largest one.
 require_no_cap <- function(release, name, where) {
   column <- release$columns[[name]]
-  labels <- labels_at(column, column$level)
   mask <- selection_of(release, where)[[name]]
-  capped <- labels[grepl("^[0-9]+ or more$", labels) & (if (is.null(mask)) TRUE else mask)]
-  if (length(capped)) {
-    refuse(
-      sprintf("Column '%s' has the label '%s', which has no largest number.", name, capped[1]),
-      "Ask for counts or shares of its labels, or by `where` for those below it."
-    )
+  capped <- !is.na(caps_of(column, column$level)) & (if (is.null(mask)) TRUE else mask)
+  if (any(capped)) {
+    remedy <- "Ask for counts or shares of its labels, or by `where` for those below it."
+    refuse_cap(column, labels_at(column, column$level)[capped][1], remedy)
   }
+}
+
+CAPPED <- "^(>= ?-?[0-9]+(\\.[0-9]+)?|-?[0-9]+(\\.[0-9]+)?(\\+| (or|and) (more|over|older|above)))$"
+
+# Returns the least number of each listed label that has no largest one, such as "4 or more"; NA of others. The labels
+# beyond a range of intervals are others: what is there counts as outside of the range.
+caps_of <- function(column, level) {
+  labels <- labels_at(column, level)
+  capped <- column$hierarchy$kind == "values" & grepl(CAPPED, labels)
+  as.numeric(ifelse(capped, gsub("[^-0-9.]", "", labels), NA))
+}
+
+refuse_cap <- function(column, label, remedy) {
+  refuse(sprintf("Column '%s' has the label '%s', which has no largest number.", column$name, label), remedy)
 }
 
 refuse_label <- function(column, text) {

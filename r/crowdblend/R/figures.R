@@ -1,10 +1,10 @@
 # What a researcher asks: counts, shares, means, quantiles and tables, each with an interval or none.
 
-cb_count <- function(release, where = NULL) figures(count_of(release, selection_of(release, where)))
+cb_count <- function(release, where = NULL) figures(noted(release, count_of(release, selection_of(release, where))))
 
 cb_share <- function(release, where, of = NULL) {
   whole <- selection_of(release, of)
-  figures(share_of(release, both_of(whole, selection_of(release, where)), whole))
+  figures(noted(release, share_of(release, both_of(whole, selection_of(release, where)), whole)))
 }
 
 share_of <- function(release, part, whole) {
@@ -54,7 +54,7 @@ cb_table <- function(release, rows, columns = NULL, where = NULL) {
     count_of(release, cell)
   })
   named <- mapply(function(own, codes) own[codes], labels, cells, SIMPLIFY = FALSE)
-  figures(labelled(names, named, do.call(rbind, found)))
+  figures(noted(release, labelled(names, named, do.call(rbind, found))))
 }
 
 print.cb_figures <- function(x, digits = 4, ...) {
@@ -83,6 +83,15 @@ figures <- function(frame) {
   structure(frame, class = c("cb_figures", "data.frame"))
 }
 
+# Adds to figures of members what they leave out: those beyond the most of a unit.
+noted <- function(release, frame) {
+  most <- release$certificate$published[["most"]]
+  if (is.null(most)) return(frame)
+  beyond <- sprintf("of a unit with more than %s members only %s are counted", most, most)
+  frame$note <- ifelse(nzchar(frame$note), paste(frame$note, beyond, sep = "; "), beyond)
+  frame
+}
+
 # Puts columns of labels before figures.
 labelled <- function(names, labels, frame) {
   labels <- as.data.frame(stats::setNames(labels, names), stringsAsFactors = FALSE, optional = TRUE)
@@ -92,7 +101,7 @@ labelled <- function(names, labels, frame) {
 # Returns a figure of a column, or one for each label of another: the finest by which both were counted together.
 figures_by <- function(release, of, where, by, figure_of) {
   selection <- selection_of(release, where)
-  if (is.null(by)) return(figures(figure_of(selection)))
+  if (is.null(by)) return(figures(noted(release, figure_of(selection))))
   column <- column_of(release, by)
   together <- Filter(function(pair) setequal(pair$columns, c(column$name, of)), release$pairs)
   levels <- vapply(together, function(pair) pair$levels[[match(column$name, pair$columns)]], 0)
@@ -105,7 +114,7 @@ figures_by <- function(release, of, where, by, figure_of) {
     cell[[column$name]] <- own == code
     figure_of(both_of(selection, cell))
   })
-  figures(labelled(column$name, list(labels[codes]), do.call(rbind, found)))
+  figures(noted(release, labelled(column$name, list(labels[codes]), do.call(rbind, found))))
 }
 
 level_of_table <- function(release, name, alone) {

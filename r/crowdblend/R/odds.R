@@ -3,9 +3,11 @@
 cb_odds <- function(release, where, of = NULL, by = NULL, against = NULL) {
   whole <- selection_of(release, of)
   condition <- selection_of(release, where)
-  if (is.null(by) && is.null(against)) return(figures(odds_of(share_of(release, both_of(whole, condition), whole))))
+  if (is.null(by) && is.null(against)) {
+    return(figures(noted(release, odds_of(share_of(release, both_of(whole, condition), whole)))))
+  }
   if (is.null(by) && is.list(against)) {
-    return(figures(odds_ratio(release, condition, whole, selection_of(release, against))))
+    return(figures(noted(release, odds_ratio(release, condition, whole, selection_of(release, against)))))
   }
   if (is.null(by) || length(by) != 1 || is.list(against)) {
     refuse(
@@ -22,11 +24,11 @@ cb_odds <- function(release, where, of = NULL, by = NULL, against = NULL) {
   })
 }
 
-# Returns a share's odds; an upper end of infinity where the share may be all.
+# Returns a share's odds; an upper end of infinity where the share may be all, NaN where it is no number.
 odds_of <- function(share) {
   numbers <- c("estimate", "lower", "upper")
   share[numbers] <- lapply(share[numbers], function(part) {
-    if (is.na(part) && !is.nan(part)) NA_real_ else if (isTRUE(part < 1)) part / (1 - part) else Inf
+    if (isTRUE(part >= 1)) Inf else part / (1 - part)
   })
   share
 }

@@ -48,7 +48,7 @@ members_view <- function(certificate) {
     scale = stated$member_scale, width = stated$member_width
   )
   certificate$map <- published$map
-  certificate$published <- published[setdiff(names(published), c("map", "most"))]
+  certificate$published <- published[setdiff(names(published), "map")]
   certificate
 }
 

@@ -192,6 +192,11 @@ terms_of <- function(release, part, levels) {
 # what is no number counts as the mean of the others, by the margin: as 0 its noise would make all coefficients worse.
 numbers_of <- function(release, part, column, level) {
   values <- edges_of(column, level)$middle
+  capped <- labels_at(column, level)[!is.na(caps_of(column, level))]
+  if (length(capped)) {
+    remedy <- sprintf("Write C(%s) for a coefficient of each label, or %s[...] for one.", column$name, column$name)
+    refuse_cap(column, capped[1], remedy)
+  }
   ends <- label_bounds(labels_at(column, level))
   values <- ifelse(is.na(values), ifelse(is.na(ends$lower), ends$upper, ends$lower), values)
   if (part$of == "log") {

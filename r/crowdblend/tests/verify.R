@@ -83,6 +83,20 @@ stopifnot(
   grepl("Ed25519", refusal_of(cb_read(published, system.file("DESCRIPTION", package = "crowdblend"))))
 )
 
+# A label without a largest number is in no range that ends within it, and isn't taken as a number.
+households <- cb_read(system.file("extdata", "members", package = "crowdblend"), key)
+size <- households$columns$size
+capped <- cb_count(households, list(size = "4 or more"))
+stopifnot(
+  identical(cb_count(households, list(size = cb_range(4, Inf))), capped),
+  grepl("ends at 4", refusal_of(cb_count(households, list(size = cb_range(2, 10))))),
+  grepl("no largest number", refusal_of(cb_count(households, list(size = cb_range(5, Inf))))),
+  grepl("no largest number", refusal_of(crowdblend:::numbers_of(households, list(of = ""), size, 0))),
+  is.nan(crowdblend:::odds_of(crowdblend:::figure(NaN, source = "pairs"))$estimate),
+  grepl("more than 3 members", cb_count(households$members, list(sex = "f"))$note),
+  !grepl("more than", capped$note)
+)
+
 # A formula is the same as its text; a copy follows from its seed and leaves the session's random numbers alone.
 by_text <- cb_glm(release, "wage ~ sex[m] + C(schooling)")
 stopifnot(identical(cb_glm(release, wage ~ sex["m"] + factor(schooling)), by_text))

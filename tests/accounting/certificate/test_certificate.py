@@ -262,6 +262,7 @@ def test_a_certificate_of_another_format_is_refused_with_the_one_that_is_read(ce
         ("chacha20-byte-first/1", 2, "records of each person"),
         (f"{LAYOUTS['person']} chacha20-byte-first/1", 1, "people"),
         (f"{LAYOUTS['person']} chacha20-byte-first/1", 2, "records of each person"),
+        (f"{LAYOUTS['household']} chacha20-byte-first/1", 1, "households"),
         (f"{LAYOUTS['household']} chacha20-byte-first/1", 2, "records of each household"),
     ],
 )
