@@ -403,17 +403,28 @@ def _file_stem(name: str) -> str:
 
 def _of_value_labels(column: NamedColumn) -> Iterator[str]:
     """Yield a column of a statistics package's file by its value labels, with their codes for files like it."""
-    from ...tasks.request import LARGEST_CODE
-
-    labels = {label.strip(): code for code, label in reversed(column.labels[:MOST_VALUE_LABELS]) if label.strip()}
-    labels = dict(reversed(labels.items()))
+    labels = _codes_by_label(column.labels[:MOST_VALUE_LABELS])
     yield "## The file's value labels: leave those that are public, and none that were made from these records."
     if len(labels) < len(column.labels):
         yield f"## Not all stand here: {len(column.labels):,} codes have {len(labels):,} labels. {FILL_IN} the others."
     yield f"values = [{', '.join(map(_text, labels))}]"
-    codes = {label: int(code) for label, code in labels.items() if not isinstance(code, str) and code == int(code)}
-    if len(codes) == len(labels) and all(-LARGEST_CODE <= code <= LARGEST_CODE for code in codes.values()):
+    if codes := label_codes(column.labels[:MOST_VALUE_LABELS]):
         yield f"codes = {{ {', '.join(f'{_key(label)} = {code}' for label, code in codes.items())} }}"
+
+
+def _codes_by_label(labels: Sequence[tuple[float | str, str]]) -> dict[str, float | str]:
+    found = {label.strip(): code for code, label in reversed(labels) if label.strip()}
+    return dict(reversed(found.items()))
+
+
+def label_codes(labels: Sequence[tuple[float | str, str]]) -> dict[str, int]:
+    """Return the codes of value labels by these; none where some code can't be written to files like it."""
+    from ...tasks.request import LARGEST_CODE
+
+    found = _codes_by_label(labels)
+    codes = {label: int(code) for label, code in found.items() if not isinstance(code, str) and code == int(code)}
+    right = len(codes) == len(found) and all(-LARGEST_CODE <= code <= LARGEST_CODE for code in codes.values())
+    return codes if right else {}
 
 
 FEWEST_COLUMNS = 2

@@ -14,7 +14,7 @@ from ...mechanisms.kernel.errors import InputRefused
 from ...tasks.inputs.hierarchy_files import hierarchy_text, read_peer_rows
 from ...tasks.inputs.schema import read_names
 from ...tasks.inputs.source_formats import foreign_source
-from ...tasks.readers.file_formats import SourceNames
+from ...tasks.readers.file_formats import NamedColumn, SourceNames
 from ...tasks.readers.source_files import is_url
 from ...tasks.readers.values import RecordReading
 from ..documents.preview.reference_population import OwnRecords
@@ -49,6 +49,8 @@ FORMLESS = ("histogram", "synthetic")
 """Kinds that publish in a form of their own."""
 MOST_OUTLINED = 3_000
 BY_ROLE = ("person", "household", "weight")
+VALUE_LABELS = "value_labels"
+"""The key of the text on columns with value labels."""
 DECLARATIONS = ("hierarchy", "values", "interval", "dates")
 
 
@@ -156,20 +158,22 @@ def _begun(
     )
 
 
-def remark_of(name: str, kind: str) -> str:
-    """Return why `spec new` leaves a column out; empty where it doesn't."""
-    return NOT_RELEASED.get(column_role(name, kind), "")  # type: ignore[arg-type]
+def remark_of(column: NamedColumn) -> str:
+    """Return why `spec new` leaves a column out, or the key of a text that says it; empty where it doesn't."""
+    return NOT_RELEASED.get(column_role(column.name, column.kind), VALUE_LABELS if column.labels else "")
 
 
 def release_columns(draft: Draft, names: SourceNames, chosen: Sequence[str]) -> None:
-    """Let columns be released, as `spec new --columns` declares them; what isn't known is left to be declared."""
+    """Let columns be released, as `spec new --columns` declares them; what isn't known is left to be declared.
+
+    PRIVACY: so are value labels. Some programs make them from the records, and nothing here would say so.
+    """
+    labelled = {column.name for column in names.columns if column.labels}
     begun = _begun(draft, names, released=chosen, public=None, size=None)
     tables = tomllib.loads(begun.text, parse_float=Decimal).get("columns", {})
     for name in chosen:
-        table = tables.get(name, {})
+        table = {} if name in labelled else tables.get(name, {})
         declared = {key: table[key] for key in DECLARATIONS if key in table and "FILL IN" not in str(table[key])}
-        if "dates" not in declared and "interval" not in declared and "codes" in table:
-            declared["codes"] = table["codes"]
         level = table.get("level")
         level = level if isinstance(level, int) else 0
         draft.columns[name] = declared | ({"levels": "auto"} if draft.paired else {"level": level})

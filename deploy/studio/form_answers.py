@@ -33,6 +33,7 @@ from .draft_proposals import (
     remark_of,
     source_names,
 )
+from .page_marks import FIELD, columns_mark, draft_mark
 from .planned_tables import PINNED, WANTED, tables_wanted, want_tables
 from .public_previews import PublicPreviews
 from .studio_runs import Runs
@@ -92,6 +93,22 @@ class NotStored(Exception):
     def __init__(self, field: str, text: str) -> None:
         super().__init__(text)
         self.field, self.text = field, text
+
+
+class Outdated(NotStored):
+    """What was typed is of another state than there is now: the page is shown anew, without what was typed.
+
+    Args:
+        text: what has changed.
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__("", text)
+
+
+def _require_mark(form: Form, mark: str, text: str) -> None:
+    if form.get(FIELD) != mark:
+        raise Outdated(text)
 
 
 def _said(refusal: Refusal) -> str:
@@ -203,9 +220,10 @@ def take_columns(studio: Studio, form: Form) -> str:
     """Give each column its role."""
     with studio.folder.changing() as draft:
         names = source_names(draft)
+        _require_mark(form, columns_mark(draft, (column.name for column in names.columns)), "other_columns")
         roles = {column.name: form.get(f"role-{number}", "") for number, column in enumerate(names.columns)}
         if form.get("do") == "all":
-            harmless = [one.name for one in names.columns if not remark_of(one.name, one.kind)]
+            harmless = [one.name for one in names.columns if not remark_of(one)]
             roles |= {name: "release" for name in harmless if roles[name] in ("", "leave")}
         _require_roles([*roles.values()])
         order = {name: number for number, name in enumerate(roles)}
@@ -251,6 +269,7 @@ def take_column(studio: Studio, form: Form, *, number: int) -> str:
     """Declare how a column's values become labels."""
     with studio.folder.changing() as draft:
         names = known_names(draft)
+        _require_mark(form, columns_mark(draft, names), "other_columns")
         name = names[number]
         column = draft.columns.setdefault(name, {"levels": "auto"} if draft.paired else {"level": 0})
         kind, text = form.get("form", ""), form.get("text", "").replace("\r\n", "\n")
@@ -336,6 +355,7 @@ def take_matters(studio: Studio, form: Form) -> str:
     """Say which columns matter most, and how they are divided."""
     with studio.folder.changing() as draft:
         names = known_names(draft)
+        _require_mark(form, columns_mark(draft, names), "other_columns")
         for name, column in draft.columns.items():
             weight = typed_number(form.get(f"weight-{names.index(name) if name in names else 0}", ""))
             column.pop("weight", None)
@@ -448,6 +468,7 @@ def take_run(studio: Studio, form: Form) -> str:
                 before = draft.notes.get("run")
                 state = studio.runs.state(before) if before else None
                 if state is None or not (state.running or state.can_be_finished or form.get("after") != before):
+                    _require_mark(form, draft_mark(studio.folder, draft), "other_draft")
                     label = shown(draft.tables.get("release", {}).get("name")) or "release"
                     approval = approval_file(studio.folder.draft_path)
                     given = approval.read_bytes() if approval.is_file() else None

@@ -31,6 +31,7 @@ from .page_contexts import (
     ReviewPage,
     RunPage,
 )
+from .page_marks import draft_mark
 from .planned_tables import tables_wanted
 from .studio_pages import DECISIONS, WAIT, Fields, dataset_state, problems_of_columns
 from .studio_runs import STAGES
@@ -176,7 +177,8 @@ def run_page(studio: Studio, draft: Draft, fields: Fields) -> RunPage:
     current = draft.notes.get("run")
     fields.add("reason")
     run = studio.runs.state(current) if current else None
-    waits = studio.state_paths.approvers is not None and waits_for_approval(studio, review_of(studio, draft))
+    begins = run is None or not (run.running or run.can_be_finished)
+    review = review_of(studio, draft) if begins else None
     spec = shlex.quote(str(studio.folder.draft_path))
     commands = {
         "submit": f"crowdblend submit {spec}",
@@ -185,7 +187,16 @@ def run_page(studio: Studio, draft: Draft, fields: Fields) -> RunPage:
         "schedule": f'crowdblend serve {spec} --series NAME --cron "0 3 1 * *" --output FOLDER',
         "cluster": f"crowdblend run {spec} --scheduler tls://HOST:8786",
     }
-    return RunPage(run=run, fields=fields.made, stages=STAGES, waits=waits, commands=commands)
+    return RunPage(
+        run=run,
+        fields=fields.made,
+        stages=STAGES,
+        waits=waits_for_approval(studio, review),
+        commands=commands,
+        facts=None if review is None else review.facts,
+        computing=begins and review is None,
+        mark=draft_mark(studio.folder, draft),
+    )
 
 
 def result_page(studio: Studio, draft: Draft, fields: Fields) -> ResultPage:

@@ -112,9 +112,10 @@ class ColumnRow:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ColumnsPage:
-    """Which columns leave."""
+    """Which columns leave, with the mark of what they were read from."""
 
     rows: tuple[ColumnRow, ...]
+    mark: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -129,6 +130,7 @@ class ColumnPage:
         levels: what the declaration gives, as `explain --json` has it; empty where it is refused.
         paired: whether the release finds the level itself.
         next_number: of the released column after it; None of the last.
+        mark: of the columns that the number is of.
     """
 
     number: int
@@ -138,6 +140,7 @@ class ColumnPage:
     levels: tuple[dict[str, Any], ...]
     paired: bool
     next_number: int | None
+    mark: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -150,6 +153,7 @@ class MattersPage:
         columns: of each released column its name, and the fields of its weight, whether it is in every block, and the
             names of its own blocks.
         themes: names of blocks with their columns; empty where the release finds them.
+        mark: of the columns that the fields are numbered by.
         computing: whether the tables are still being planned.
     """
 
@@ -157,6 +161,7 @@ class MattersPage:
     fields: Mapping[str, Field]
     columns: tuple[tuple[str, Field, Field, Field], ...]
     themes: tuple[tuple[str, str], ...]
+    mark: str
     computing: bool = False
 
 
@@ -239,6 +244,9 @@ class RunPage:
         stages: all that there are.
         waits: whether a second person has to approve the draft first, and hasn't.
         commands: for what is typed and not clicked, by the keys of their texts.
+        facts: of the dry run of what would be charged; None where there is none.
+        computing: whether they are computed.
+        mark: of what would be charged.
     """
 
     run: RunState | None
@@ -246,6 +254,9 @@ class RunPage:
     stages: tuple[str, ...]
     waits: bool
     commands: Mapping[str, str]
+    facts: Mapping[str, Any] | None
+    computing: bool
+    mark: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

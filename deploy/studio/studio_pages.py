@@ -17,10 +17,19 @@ from ...flows.spec import read_spec
 from ...mechanisms.kernel.errors import InputRefused, Refusal
 from ...mechanisms.kernel.mechanism import ADD_REMOVE, REPLACEMENT
 from ...mechanisms.kinds.microdata import StronglySafeRelease
+from ..proposals.begun_spec import label_codes
 from ..proposals.column_proposals import proposed_column
 from .draft import Draft, StudioFolder, shown, toml_text
 from .draft_problems import Problem, Remembered, checked_column
-from .draft_proposals import DECLARATIONS, KIND_TABLES, known_names, outline_of, remark_of, source_names
+from .draft_proposals import (
+    DECLARATIONS,
+    KIND_TABLES,
+    VALUE_LABELS,
+    known_names,
+    outline_of,
+    remark_of,
+    source_names,
+)
 from .form_answers import CHOICES, PRICE_KEYS, Form, NotStored, Studio
 from .page_contexts import (
     ColumnPage,
@@ -32,6 +41,7 @@ from .page_contexts import (
     MattersPage,
     PricePage,
 )
+from .page_marks import columns_mark
 from .planned_tables import PINNED, tables_wanted
 from .release_outlook import Outlook, fixed_outlook, paired_outlook, sampled_outlook
 
@@ -175,12 +185,12 @@ def columns_page(studio: Studio, draft: Draft, fields: Fields) -> ColumnsPage:
                     role,
                     *((one, one) for one in ("release", "leave", "person", "household", "weight")),
                 ),
-                remark=remark_of(column.name, column.kind),
+                remark=remark_of(column),
                 declared=declared,
                 problems=tuple(problem.text for problem in problems if problem.page == f"columns/{number}"),
             )
         )
-    return ColumnsPage(rows=tuple(rows))
+    return ColumnsPage(rows=tuple(rows), mark=columns_mark(draft, (column.name for column in names)))
 
 
 def problems_of_columns(draft: Draft) -> list[Problem]:
@@ -211,6 +221,8 @@ def column_page(studio: Studio, draft: Draft, fields: Fields, *, number: int) ->
     checked = checked_column(studio.folder, draft, column.name, listed) if own else None
     builder = draft.builders.get(column.name)
     wrong = bool(builder and builder.get("wrong"))
+    declared = builder is not None or any(key in own for key in DECLARATIONS)
+    labelled = bool(column.labels) and not declared
     # That nothing is declared yet is no mistake of who has come to declare it.
     fields.add_problems([one for one in problems_of_columns(draft) if one.text != "undeclared"])
     if checked is not None and not wrong and any(key in own for key in DECLARATIONS):
@@ -218,7 +230,8 @@ def column_page(studio: Studio, draft: Draft, fields: Fields, *, number: int) ->
     if builder is not None:
         form = builder["form"]
     else:
-        form = next((key for key in DECLARATIONS if key in own), USUAL_FORMS.get(column.kind, "values"))
+        usual = "values" if labelled else USUAL_FORMS.get(column.kind, "values")
+        form = next((key for key in DECLARATIONS if key in own), usual)
         form = {"hierarchy": "kept"}.get(form, form)
     ways = (*(("kept",) if form == "kept" else ()), "values", "interval", "dates", "tree", "prefixes", "file")
     fields.add("form", form, *((one, {"values": "list", "file": "file_way"}.get(one, one)) for one in ways))
@@ -240,17 +253,22 @@ def column_page(studio: Studio, draft: Draft, fields: Fields, *, number: int) ->
     for key in ("min_level", "max_level", "margin_level") if draft.paired else ("level",):
         fields.add(key, own.get(key))
     codes = own.get("codes") if isinstance(own.get("codes"), dict) else {}
+    codes = label_codes(column.labels) if labelled else codes
     fields.add("codes", "\n".join(f"{label} = {shown(code)}" for label, code in codes.items()))
     fields.add("fold_case", "yes" if own.get("fold_case") is True else "no", ("no", "no"), ("yes", "yes"))
     later = [listed.index(name) for name in draft.columns if name in listed and listed.index(name) > number]
     return ColumnPage(
         number=number,
         name=column.name,
-        remarks=() if builder or "values" in own else proposed_column(column.name, column.kind, None).remarks,
+        remarks=(
+            *((VALUE_LABELS,) if labelled else ()),
+            *(() if builder or "values" in own else proposed_column(column.name, column.kind, None).remarks),
+        ),
         fields=fields.made,
         levels=() if checked is None else checked.levels,
         paired=draft.paired,
         next_number=later[0] if later else None,
+        mark=columns_mark(draft, listed),
     )
 
 
@@ -283,6 +301,7 @@ def matters_page(studio: Studio, draft: Draft, fields: Fields) -> MattersPage:
         columns=tuple(columns),
         themes=tuple((name, ", ".join(listed)) for name, listed in themes.items()),
         computing=planning,
+        mark=columns_mark(draft, names),
     )
 
 

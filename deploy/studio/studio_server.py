@@ -29,7 +29,7 @@ from ...accounting.templating import environment
 from ...flows.paths import StatePaths
 from ...mechanisms.kernel.errors import InputRefused, Refusal
 from .draft import Draft, StudioFolder
-from .form_answers import TAKE, Form, NotStored, Studio, take_column
+from .form_answers import TAKE, Form, NotStored, Outdated, Studio, take_column
 from .outcome_pages import PAGES, known_problems, result_page
 from .page_contexts import STEPS, Frame
 from .planned_tables import plan_tables
@@ -246,7 +246,8 @@ class StudioApplication:
             plan_tables(self.studio.folder, draft)
             language = self._language(request, draft)
             texts = self._texts(language)
-            fields = Fields(path, typed=form, refused=refused, said=self.said[language])
+            typed = None if isinstance(refused, Outdated) else form
+            fields = Fields(path, typed=typed, refused=refused, said=self.said[language])
             fields.add_problems(known_problems(self.studio, draft))
             page = show(self.studio, draft, fields)
         except IndexError:

@@ -7,15 +7,39 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
 import pytest
+from lxml import html
 from support.desk import StewardFolder
 
 SECONDS = 60
+
+
+class FormClient(httpx.Client):
+    """A client that looks at a page before it sends its form, and sends its hidden fields too, as a browser does."""
+
+    def hidden(self, path: str) -> dict[str, str]:
+        """The hidden fields of a page; of the run's, once what it would charge is computed."""
+        for _ in range(10 * SECONDS):
+            text = self.get(path).text
+            if path != "/run" or "data-computing" not in text:
+                break
+            time.sleep(0.1)
+        return {one.name: one.value for one in html.fromstring(text).xpath("//form/input[@type='hidden']")}
+
+    def post(self, path: str, **sent) -> httpx.Response:
+        if "data" in sent:
+            sent["data"] = self.hidden(path) | sent["data"]
+        return super().post(path, **sent)
+
+    def send_form(self, path: str, form: dict[str, str]) -> httpx.Response:
+        """Send a form as it was when its page was looked at."""
+        return super().post(path, data=form)
 
 
 @dataclass
@@ -70,16 +94,16 @@ class StudioProcess(StewardFolder):
         self.process.send_signal(signal.SIGKILL)
         self.process.wait(SECONDS)
 
-    def client(self) -> httpx.Client:
+    def client(self) -> FormClient:
         """Who has entered: the cookie of the one-time token, and the origin that a browser would send."""
-        client = httpx.Client(base_url=self.url, headers={"origin": self.url}, timeout=SECONDS)
+        client = FormClient(base_url=self.url, headers={"origin": self.url}, timeout=SECONDS)
         assert client.get(f"/enter?token={self.token}").status_code == 200
         return client
 
-    def client_of(self, context) -> httpx.Client:
+    def client_of(self, context) -> FormClient:
         """A client with the session of a browser that has entered."""
         cookies = {one["name"]: one["value"] for one in context.cookies()}
-        return httpx.Client(base_url=self.url, headers={"origin": self.url}, cookies=cookies, timeout=SECONDS)
+        return FormClient(base_url=self.url, headers={"origin": self.url}, cookies=cookies, timeout=SECONDS)
 
 
 @pytest.fixture
@@ -95,7 +119,7 @@ def studio(tmp_path: Path) -> Iterator[StudioProcess]:
 
 
 @pytest.fixture
-def entered(studio: StudioProcess) -> Iterator[httpx.Client]:
+def entered(studio: StudioProcess) -> Iterator[FormClient]:
     client = studio.client()
     yield client
     client.close()
@@ -177,7 +201,7 @@ def declare() -> Callable[[httpx.Client, Path], None]:
 
 
 @pytest.fixture
-def entered_walk(walk: Walk, studio: StudioProcess) -> Iterator[httpx.Client]:
+def entered_walk(walk: Walk, studio: StudioProcess) -> Iterator[FormClient]:
     """A client with the session of the browser that has entered."""
     walk.enter()
     client = studio.client_of(walk.page.context)

@@ -7,6 +7,8 @@ import tomllib
 import pandas as pd
 import pyreadstat
 import pytest
+from crowdblend.deploy.studio.studio_server import read_texts
+from lxml import html
 
 ADD = {"do": "add", "new_dataset": "paint", "budget_epsilon": "5", "budget_delta": "1e-4"}
 LABELS = {1.0: "red", 2.0: "green", 3.0: "blue"}
@@ -26,7 +28,7 @@ def drafted(studio) -> dict:
 
 
 @pytest.mark.parametrize("suffix", WRITERS)
-def test_value_labels_are_values_and_codes(studio, entered, whole, suffix) -> None:
+def test_value_labels_become_values_and_codes_on_the_columns_own_page(studio, entered, whole, suffix) -> None:
     """With a survey weight beside them; the draft is what the command line would run, the dry run included."""
     write_people(studio.folder / f"people.{suffix}")
     entered.post("/dataset", data=ADD)
@@ -35,11 +37,20 @@ def test_value_labels_are_values_and_codes(studio, entered, whole, suffix) -> No
     )
     roles = {"role-0": "release", "role-1": "release", "role-2": "weight"}
     assert entered.post("/columns", data=roles).headers["location"] == "/matters"
+    assert drafted(studio)["columns"]["colour"] == {"levels": "auto"}
+    page = html.fromstring(entered.get("/columns/0").text)
+    assert read_texts()["en"]["told"]["value_labels"] in page.text_content()
+    assert page.get_element_by_id("field-form").value == "values"
+    shown = {name: page.get_element_by_id(f"field-{name}").value.strip() for name in ("text", "codes")}
+    assert shown == {"text": "red\ngreen\nblue", "codes": "red = 1\ngreen = 2\nblue = 3"}
+    entered.post("/columns/0", data={"form": "values", **shown})
     assert drafted(studio)["columns"]["colour"]["values"] == ["red", "green", "blue"]
     assert drafted(studio)["columns"]["colour"]["codes"] == {"red": 1, "green": 2, "blue": 3}
-    page = entered.get("/columns/0").text
-    assert "red = 1" in page
-    assert "red\ngreen\nblue" in page
+    page = html.fromstring(entered.get("/columns/0").text)
+    assert read_texts()["en"]["told"]["value_labels"] not in page.text_content()
+    # Codes that were taken away stay away.
+    entered.post("/columns/0", data={"form": "values", "text": shown["text"], "codes": ""})
+    assert html.fromstring(entered.get("/columns/0").text).get_element_by_id("field-codes").value.strip() == ""
     entered.post("/columns/1", data={"form": "interval", "lower": "0", "upper": "100", "widths": "10, 50"})
     assert "wrong-weight_bounds-1" in whole(entered, "/matters")
     matters = {"blocks": "one", "weight_bounds": "1, 20, 50, 100"}
@@ -52,6 +63,30 @@ def test_value_labels_are_values_and_codes(studio, entered, whole, suffix) -> No
     assert entered.post("/columns/0", data=tree).headers["location"] == "/columns"
     assert drafted(studio)["columns"]["colour"]["codes"] == {"red": 1, "green": 2, "warm": 7}
     assert 'section class="good"' in whole(entered, "/review")
+
+
+def test_labels_that_pandas_made_of_the_records_are_not_proposed(studio, entered, command_line) -> None:
+    """By no button, as `spec new` doesn't; who releases the column declares it on its own page."""
+    rare = "rare disease of Mr X"
+    people = pd.DataFrame({"disease": pd.Categorical(["flu", "cold", rare] * 40), "age": [20, 30, 40] * 40})
+    people.to_stata(studio.folder / "people.dta", write_index=False)
+    entered.post("/dataset", data=ADD)
+    entered.post("/file", data={"source": "people.dta", "records": "3000"})
+    assert drafted(studio).get("columns", {}).keys() <= {"age"}
+    entered.post("/columns", data={"do": "all", "role-0": "leave", "role-1": "leave"})
+    assert drafted(studio)["columns"].keys() == {"age"}
+    for language, texts in read_texts().items():
+        page = html.fromstring(entered.get("/columns", headers={"accept-language": language}).text)
+        assert page.text_content().count(texts["told"]["value_labels"]) == 1
+    entered.post("/columns", data={"role-0": "release", "role-1": "release"})
+    entered.post("/columns", data={"do": "all", "role-0": "release", "role-1": "release"})
+    assert drafted(studio)["columns"]["disease"] == {"levels": "auto"}
+    assert rare not in studio.draft.read_text(encoding="utf-8")
+    assert "declared yet" in entered.get("/columns").text
+    entered.post("/columns/0", data={"form": "values", "text": "cold\nflu", "codes": ""})
+    assert drafted(studio)["columns"]["disease"]["values"] == ["cold", "flu"]
+    command_line("spec", "new", "--from", "people.dta", "--records", "3000", "--output", "new.toml")
+    assert "disease" not in tomllib.loads((studio.folder / "new.toml").read_text(encoding="utf-8")).get("columns", {})
 
 
 def test_a_hierarchy_of_arx_is_brought_in_and_changed_as_a_tree(studio, entered) -> None:
