@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
 import re
 import threading
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -29,6 +30,9 @@ ORDER = (
 )
 WHOLE = re.compile(r"[+-]?[0-9]{1,19}")
 DECIMAL = re.compile(r"[+-]?[0-9]{1,40}(\.[0-9]{1,40})?([eE][+-]?[0-9]{1,3})?")
+MARK = "mark"
+"""The field of a form that says what its page was made of: where something else is there by then, it isn't taken."""
+MARK_DIGITS = 32
 NO_FILE_NAME = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -230,6 +234,21 @@ def toml_lines(tables: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def toml_text(tables: Mapping[str, Any]) -> str:
     """Return the text of a specification."""
     return "\n".join([HEAD, *(line for _, line in toml_lines(tables))])
+
+
+def columns_mark(draft: Draft, names: Iterable[str]) -> str:
+    """Return the mark of a form whose fields are numbered as the file's columns are."""
+    return _mark(str(draft.data.get("source", "")), *names)
+
+
+def draft_mark(folder: StudioFolder, draft: Draft) -> str:
+    """Return the mark of a form that charges the draft: of its text, and of the hierarchies that it may name."""
+    found = ((path.name, path.read_bytes().hex()) for path in sorted((folder.folder / "hierarchies").glob("*.csv")))
+    return _mark(toml_text(draft.tables), *(part for file in found for part in file))
+
+
+def _mark(*parts: str) -> str:
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:MARK_DIGITS]
 
 
 def _key(name: str) -> str:

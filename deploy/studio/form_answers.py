@@ -15,7 +15,18 @@ from ...mechanisms.kernel.errors import InputRefused, Refusal
 from ...mechanisms.kernel.mechanism import ADD_REMOVE, REPLACEMENT
 from ...mechanisms.wording import FILL_IN
 from ..python.ledger import add_dataset
-from .draft import Draft, StudioFolder, Tables, shown, toml_text, typed_number, typed_numbers
+from .draft import (
+    MARK,
+    Draft,
+    StudioFolder,
+    Tables,
+    columns_mark,
+    draft_mark,
+    shown,
+    toml_text,
+    typed_number,
+    typed_numbers,
+)
 from .draft_problems import checked_column
 from .draft_proposals import (
     BY_ROLE,
@@ -33,7 +44,6 @@ from .draft_proposals import (
     remark_of,
     source_names,
 )
-from .page_marks import FIELD, columns_mark, draft_mark
 from .planned_tables import PINNED, WANTED, tables_wanted, want_tables
 from .public_previews import PublicPreviews
 from .studio_runs import Runs
@@ -107,7 +117,7 @@ class Outdated(NotStored):
 
 
 def _require_mark(form: Form, mark: str, text: str) -> None:
-    if form.get(FIELD) != mark:
+    if form.get(MARK) != mark:
         raise Outdated(text)
 
 

@@ -21,7 +21,7 @@ from ..readiness import dry_run_facts
 from ..release_check import verify_release
 from ..release_paths import CERTIFICATE
 from ..run import two_names_warning
-from .draft import Draft, toml_lines, toml_text
+from .draft import Draft, draft_mark, toml_lines, toml_text
 from .draft_problems import Problem, Remembered, draft_problems, problem_of
 from .draft_proposals import FORMLESS, known_names
 from .form_answers import Studio
@@ -31,7 +31,6 @@ from .page_contexts import (
     ReviewPage,
     RunPage,
 )
-from .page_marks import draft_mark
 from .planned_tables import tables_wanted
 from .studio_pages import DECISIONS, WAIT, Fields, dataset_state, problems_of_columns
 from .studio_runs import STAGES

@@ -19,7 +19,7 @@ from ...mechanisms.kernel.mechanism import ADD_REMOVE, REPLACEMENT
 from ...mechanisms.kinds.microdata import StronglySafeRelease
 from ..proposals.begun_spec import label_codes
 from ..proposals.column_proposals import proposed_column
-from .draft import Draft, StudioFolder, shown, toml_text
+from .draft import Draft, StudioFolder, columns_mark, shown, toml_text
 from .draft_problems import Problem, Remembered, checked_column
 from .draft_proposals import (
     DECLARATIONS,
@@ -41,7 +41,6 @@ from .page_contexts import (
     MattersPage,
     PricePage,
 )
-from .page_marks import columns_mark
 from .planned_tables import PINNED, tables_wanted
 from .release_outlook import Outlook, fixed_outlook, paired_outlook, sampled_outlook
 
