@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from ..accounting.keys.signing_upkeep import create_where_none, pem_of
 from ..accounting.ledger.charge_request import RECORDS
 from ..accounting.ledger.creation import create_ledger
-from ..accounting.ledger.ledger_writer import open_writer
+from ..accounting.ledger.ledger_writer import dataset_entry, open_writer
 from ..flows.paths import StatePaths
 from ..mechanisms.kernel.amounts import amount_shown
 from .terminal.tables import FactTable
@@ -80,15 +80,17 @@ def open_demonstration_ledger(state_paths: StatePaths) -> None:
     create_ledger(state_paths.ledger_url, anchoring=state_paths.anchoring)
     with open_writer(state_paths.ledger_url, anchoring=state_paths.anchoring) as writer:
         writer.add_dataset(
-            name=DATASET,
-            epsilon=Decimal(1),
-            delta=Decimal("1e-5"),
-            relation="add/remove",
-            survey_rate=None,
-            rows_per_person=1,
-            by=getpass.getuser(),
-            day=datetime.now(UTC).date(),
-            unit=RECORDS,
+            dataset_entry(
+                name=DATASET,
+                epsilon=Decimal(1),
+                delta=Decimal("1e-5"),
+                relation="add/remove",
+                survey_rate=None,
+                rows_per_person=1,
+                by=getpass.getuser(),
+                day=datetime.now(UTC).date(),
+                unit=RECORDS,
+            )
         )
 
 

@@ -73,42 +73,8 @@ class LedgerWriter(ReleaseWriter):
         with worded(), self._writing() as ledger:
             yield ledger
 
-    def add_dataset(
-        self,
-        *,
-        name: str,
-        epsilon: Decimal,
-        delta: Decimal,
-        relation: str,
-        survey_rate: Decimal | None,
-        rows_per_person: int,
-        by: str,
-        day: date,
-        accounting: FilterAccounting | None = None,
-        unit: DatasetUnit | None = None,
-    ) -> None:
-        """Register a data set and its budget, as `dataset_entry` has them.
-
-        Raises:
-            InputRefused: the name exists, or as `dataset_entry`.
-        """
-        self.record_dataset(
-            dataset_entry(
-                name=name,
-                epsilon=epsilon,
-                delta=delta,
-                relation=relation,
-                survey_rate=survey_rate,
-                rows_per_person=rows_per_person,
-                by=by,
-                day=day,
-                accounting=accounting,
-                unit=unit,
-            )
-        )
-
-    def record_dataset(self, added: DatasetAdded) -> None:
-        """Register a data set whose entry is made.
+    def add_dataset(self, added: DatasetAdded) -> None:
+        """Register a data set and its budget, by the entry that `dataset_entry` makes.
 
         Raises:
             InputRefused: the name exists, or the terms of a filter budget are wrong.

@@ -19,7 +19,7 @@ from crowdblend.accounting.kernel.keys.signing import SigningKeys
 from crowdblend.accounting.keys.anchor import Anchoring
 from crowdblend.accounting.keys.signing_upkeep import create_where_none
 from crowdblend.accounting.ledger.creation import create_ledger
-from crowdblend.accounting.ledger.ledger_writer import open_writer
+from crowdblend.accounting.ledger.ledger_writer import dataset_entry, open_writer
 from crowdblend.accounting.ledger.reader import open_reader
 from crowdblend.deploy import cli
 from crowdblend.flows.paths import StatePaths
@@ -100,7 +100,7 @@ def plain_desk(folder: Path) -> Desk:
     create_ledger(desk.url, anchoring=desk.anchoring)
     with open_writer(desk.url, anchoring=desk.anchoring) as writer:
         budget = {"epsilon": Decimal(10), "delta": Decimal("0.001"), "relation": "add/remove", "survey_rate": None}
-        writer.add_dataset(name="people", **budget, rows_per_person=1, by="steward", day=DAY)
+        writer.add_dataset(dataset_entry(name="people", **budget, rows_per_person=1, by="steward", day=DAY))
     (folder / "towns.csv").write_text(TOWNS, encoding="utf-8")
     (folder / "people.csv").write_text("colour;age;town\nred;20;Lyon\nblue;30;Lille\n", encoding="utf-8")
     return desk

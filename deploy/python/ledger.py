@@ -168,7 +168,7 @@ def add_dataset(
         _failing_after("The ledger is created, and the data set isn't in it.", so=created),
         open_writer(places.ledger_url, anchoring=places.anchoring) as writer,
     ):
-        writer.record_dataset(added)
+        writer.add_dataset(added)
     with _failing_after("The data set is in the ledger."):
         return _dataset(places, name)
 

@@ -106,7 +106,7 @@ class NotStored(Exception):
 
 
 class Outdated(NotStored):
-    """What was typed is of another state than there is now: the page is shown anew, without what was typed.
+    """Tell that what was typed is of another state than there is now: the page is shown without what was typed.
 
     Args:
         text: what has changed.

@@ -220,7 +220,7 @@ def labels_are_meant(hierarchy: Hierarchy, labels: StoredLabels) -> bool:
 
 
 def codes_are_listed(hierarchy: Hierarchy, labels: StoredLabels) -> bool:
-    """Whether a hierarchy's values are codes of which one bears a value label; intervals list none."""
+    """Return whether a hierarchy's values are codes of which one bears a value label; intervals list none."""
     return isinstance(hierarchy, ValueHierarchy) and _declared(hierarchy, labels) == (True, False)
 
 

@@ -20,7 +20,7 @@ import pytest
 from crowdblend.accounting.keys.anchor import Anchoring
 from crowdblend.accounting.keys.signing_upkeep import create_where_none
 from crowdblend.accounting.ledger.creation import create_ledger
-from crowdblend.accounting.ledger.ledger_writer import open_writer
+from crowdblend.accounting.ledger.ledger_writer import dataset_entry, open_writer
 from crowdblend.accounting.ledger.lookup import ReleaseState
 from crowdblend.accounting.ledger.reader import open_reader
 from sqlalchemy import create_engine, make_url, text
@@ -277,7 +277,9 @@ def scene(
     create_ledger(ledgers.url, anchoring=anchoring)
     with open_writer(ledgers.url, anchoring=anchoring) as writer:
         budget = {"epsilon": Decimal(10), "delta": Decimal("0.001"), "relation": "add/remove", "survey_rate": None}
-        writer.add_dataset(name="people", **budget, rows_per_person=1, by="steward", day=date(2026, 1, 1))
+        writer.add_dataset(
+            dataset_entry(name="people", **budget, rows_per_person=1, by="steward", day=date(2026, 1, 1))
+        )
     if variant == "series":
         desk.write_spec()
         desk.succeed("series", "add", "monthly", "spec.toml", "--releases", "2", "--ledger", ledgers.url)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from crowdblend.accounting.certificate.write_certificate import DOMAIN, certificate_bytes, signed_bytes
 from crowdblend.accounting.kernel.keys.signing import SigningKeys
-from crowdblend.accounting.ledger.ledger_writer import open_writer
+from crowdblend.accounting.ledger.ledger_writer import dataset_entry, open_writer
 from crowdblend.accounting.ledger.reader import open_reader
 from crowdblend.flows.paths import StatePaths
 from crowdblend.mechanisms.kinds.mixed_series import series_of_parts
@@ -149,7 +149,7 @@ def test_a_series_of_parts_of_an_earlier_version_goes_on_with_the_unit_that_it_b
     budget = {"epsilon": Decimal(9), "delta": Decimal("1e-3"), "relation": "add/remove", "survey_rate": None}
     paths = StatePaths(ledger_url=desk.ledger, home=desk.home)
     with open_writer(desk.ledger, anchoring=paths.anchoring) as writer:
-        writer.add_dataset(name="older", **budget, rows_per_person=1, by="steward", day=date(2026, 1, 1))
+        writer.add_dataset(dataset_entry(name="older", **budget, rows_per_person=1, by="steward", day=date(2026, 1, 1)))
     desk.succeed("series", "add", "mix", "--part", "3 x epsilon=0.5", "--dataset", "older", "--delta", "1e-6")
     mixed = series_of_parts(["3 x epsilon=0.5"])
     with open_reader(desk.ledger) as reader:

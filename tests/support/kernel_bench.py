@@ -20,7 +20,7 @@ from crowdblend.accounting.kernel.prices.registry import paper_price, price
 from crowdblend.accounting.keys.anchor import Anchoring
 from crowdblend.accounting.keys.signing_upkeep import create_where_none
 from crowdblend.accounting.ledger.creation import create_ledger
-from crowdblend.accounting.ledger.ledger_writer import LedgerWriter, open_writer
+from crowdblend.accounting.ledger.ledger_writer import LedgerWriter, dataset_entry, open_writer
 from crowdblend.mechanisms.kernel.group_counts import GroupCounts, count_keys, merge_counts
 from crowdblend.mechanisms.kernel.mechanism import Mechanism
 from crowdblend.mechanisms.kernel.recoding import KeyLayout
@@ -166,14 +166,16 @@ class Bench:
     def add_dataset(self, name: str, *, relation: str = "add/remove", rows_per_person: int = 1) -> None:
         """Add a data set with a large budget."""
         self.writer.add_dataset(
-            name=name,
-            epsilon=Decimal(1000),
-            delta=Decimal("0.001"),
-            relation=relation,
-            survey_rate=None,
-            rows_per_person=rows_per_person,
-            by="steward",
-            day=DAY,
+            dataset_entry(
+                name=name,
+                epsilon=Decimal(1000),
+                delta=Decimal("0.001"),
+                relation=relation,
+                survey_rate=None,
+                rows_per_person=rows_per_person,
+                by="steward",
+                day=DAY,
+            )
         )
 
     def output(self, name: str = "one") -> Path:

@@ -35,7 +35,7 @@ from crowdblend.accounting.kinds.composition.renyi_filter import FilterTerms, co
 from crowdblend.accounting.ledger.charge_request import RECORDS, SeriesRegistration
 from crowdblend.accounting.ledger.creation import create_ledger
 from crowdblend.accounting.ledger.filter_accounting import propose_accounting
-from crowdblend.accounting.ledger.ledger_writer import LedgerWriter
+from crowdblend.accounting.ledger.ledger_writer import LedgerWriter, dataset_entry
 from crowdblend.accounting.ledger.lookup import DatasetContext, SeriesState
 from crowdblend.accounting.ledger.opening import open_store
 from crowdblend.accounting.ledger.reader import LedgerReader, open_reader
@@ -168,7 +168,7 @@ class Books:
             "by": "steward",
             "day": DAY,
         }
-        self.writer().add_dataset(**(values | changes))
+        self.writer().add_dataset(dataset_entry(**(values | changes)))
 
     def add_filter(self, name: str = "census", *, epsilon: Decimal = FILTER_EPSILON, **changes: Any) -> None:
         """Add a data set whose filter budget is meant for twelve of the tests' releases."""

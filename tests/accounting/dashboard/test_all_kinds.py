@@ -8,6 +8,7 @@ from decimal import Decimal
 
 import pytest
 from crowdblend.accounting.kernel.prices.registry import paper_price, price
+from crowdblend.accounting.ledger.ledger_writer import dataset_entry
 from crowdblend.mechanisms.kinds.answers import CountAnswer
 from crowdblend.mechanisms.kinds.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
 from crowdblend.mechanisms.kinds.deletion import DeletionRelease
@@ -55,10 +56,10 @@ def test_every_kind_of_release_has_its_pages(serve, town, tmp_path) -> None:
     today = datetime.now(UTC).date()
     with copy.writer() as writer:
         for name, survey_rate in (("kinds", None), ("survey", RATE)):
-            writer.add_dataset(
+            writer.add_dataset(dataset_entry(
                 name=name, epsilon=Decimal(9), delta=Decimal("0.001"), relation="add/remove", survey_rate=survey_rate,
                 rows_per_person=1, by="steward", day=today,
-            )  # fmt: skip
+            ))  # fmt: skip
         for number, mechanism in enumerate(KINDS.values()):
             delta = Decimal(0) if isinstance(mechanism, CountAnswer) else Decimal("1e-6")
             paper = paper_price(mechanism, delta=delta)
@@ -114,10 +115,10 @@ def test_every_kind_of_entry_is_told_in_a_sentence(opened, copied) -> None:
 def test_a_budget_of_no_delta_and_a_threshold_past_every_picture_have_their_pages(opened, copied) -> None:
     today = datetime.now(UTC).date()
     with copied.writer() as writer:
-        writer.add_dataset(
+        writer.add_dataset(dataset_entry(
             name="nodelta", epsilon=Decimal(9), delta=Decimal(0), relation="add/remove", survey_rate=None,
             rows_per_person=1, by="steward", day=today,
-        )  # fmt: skip
+        ))  # fmt: skip
     copied.charge("people-crowd", mechanism=StronglySafeRelease(k=10_001, sampling_rate=RATE))
     with opened(copied.ledger) as pages:
         rows = {row["dataset"]: row for row in pages.get("/api/v1/overview").json()["datasets"]}

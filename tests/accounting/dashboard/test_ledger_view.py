@@ -19,6 +19,7 @@ from crowdblend.accounting.keys.signing_upkeep import create_where_none
 from crowdblend.accounting.kinds.composition.renyi_filter import RULE, FilterTerms
 from crowdblend.accounting.ledger.charge_request import SeriesRegistration
 from crowdblend.accounting.ledger.creation import create_ledger
+from crowdblend.accounting.ledger.ledger_writer import dataset_entry
 from crowdblend.accounting.ledger.opening import open_store
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 from support.charging import ReleaseCharge
@@ -63,8 +64,8 @@ def small(town_of, tmp_path_factory) -> Any:
         "day": day,
     }
     with made.writer() as writer:
-        writer.add_dataset(name="people", epsilon=Decimal(2), **budget)
-        writer.add_dataset(name="filtered", epsilon=TERMS.epsilon, accounting=accounting, **budget)
+        writer.add_dataset(dataset_entry(name="people", epsilon=Decimal(2), **budget))
+        writer.add_dataset(dataset_entry(name="filtered", epsilon=TERMS.epsilon, accounting=accounting, **budget))
         writer.register_series(SeriesRegistration(series="monthly", **common))
         writer.charge(
             ReleaseCharge(

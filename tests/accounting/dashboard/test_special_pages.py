@@ -13,6 +13,7 @@ import pytest
 from crowdblend.accounting.dashboard.views.rows import mechanism_label
 from crowdblend.accounting.kernel.prices.registry import mechanism_record
 from crowdblend.accounting.ledger.filter_accounting import propose_accounting
+from crowdblend.accounting.ledger.ledger_writer import dataset_entry
 from crowdblend.mechanisms.kinds.deletion import DeletionRelease, SelectedDeletion
 from crowdblend.mechanisms.kinds.deletion_noise import GeometricDeletion, OptimalDeletion
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
@@ -81,15 +82,17 @@ def special(town, tmp_path_factory, prefect_server):
     epsilon, delta = Decimal("0.48"), Decimal("1e-6")
     with copy.writer() as writer:
         writer.add_dataset(
-            name="filtered",
-            epsilon=epsilon,
-            delta=delta,
-            relation="add/remove",
-            survey_rate=None,
-            rows_per_person=1,
-            by="steward",
-            day=datetime.now(UTC).date(),
-            accounting=propose_accounting(epsilon=epsilon, delta=delta, expected=TWELVE),
+            dataset_entry(
+                name="filtered",
+                epsilon=epsilon,
+                delta=delta,
+                relation="add/remove",
+                survey_rate=None,
+                rows_per_person=1,
+                by="steward",
+                day=datetime.now(UTC).date(),
+                accounting=propose_accounting(epsilon=epsilon, delta=delta, expected=TWELVE),
+            )
         )
     for number in range(7):
         copy.charge(f"filtered-{number}", dataset="filtered", label="monthly")

@@ -6,6 +6,7 @@ import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from crowdblend.accounting.ledger.ledger_writer import dataset_entry
 
 NASTY = (
     "<script>alert(1)</script>",
@@ -31,14 +32,16 @@ def test_no_text_of_the_ledger_becomes_markup(serve, town, tmp_path) -> None:
     with copy.writer() as writer:
         for text in nasty:
             writer.add_dataset(
-                name=text,
-                epsilon=Decimal(9),
-                delta=Decimal("0.001"),
-                relation="add/remove",
-                survey_rate=None,
-                rows_per_person=1,
-                by=text,
-                day=today,
+                dataset_entry(
+                    name=text,
+                    epsilon=Decimal(9),
+                    delta=Decimal("0.001"),
+                    relation="add/remove",
+                    survey_rate=None,
+                    rows_per_person=1,
+                    by=text,
+                    day=today,
+                )
             )
             writer.raise_budget(name=text, epsilon=Decimal(10), delta=Decimal("0.001"), reason=text, by=text, day=today)
             writer.record_refusal(release_id=None, dataset=text, cause=text, reason=text, day=today)

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from crowdblend.accounting.ledger.creation import Migrated, migrate_ledger
 from crowdblend.accounting.ledger.database_schema import OBJECTS
-from crowdblend.accounting.ledger.ledger_writer import open_writer
+from crowdblend.accounting.ledger.ledger_writer import dataset_entry, open_writer
 from crowdblend.accounting.ledger.opening import SCHEMA_REVISION
 from crowdblend.accounting.ledger.reader import open_reader
 from crowdblend.mechanisms.kernel.errors import AccountantRefused, InputRefused
@@ -104,7 +104,7 @@ def test_a_migrated_ledger_goes_on(load, name) -> None:
             "by": "us",
             "day": date(2026, 3, 4),
         }
-        writer.add_dataset(name="one more", epsilon=Decimal(1), delta=Decimal(0), **added)
+        writer.add_dataset(dataset_entry(name="one more", epsilon=Decimal(1), delta=Decimal(0), **added))
     assert stored_entries(placed.url)[:-1] == entries
     with open_reader(placed.url) as reader:
         assert reader.verify() == ()

@@ -185,7 +185,7 @@ def test_a_state_that_others_signed_is_refused_where_the_private_store_has_the_l
             with pytest.raises(AccountantRefused, match=r"entry, 2, is signed by .*isn't of this private store"):
                 look(reader)
     # Whoever has no anchor of the ledger knows no key that must have signed it.
-    for stranger in (None, Anchoring(home=tmp_path / "strangers", file=None)):
+    for stranger in (None, Anchoring(home=tmp_path / "other", file=None)):
         with open_reader(books.url, anchoring=stranger) as reader:
             assert [one.account.epsilon_spent for one in reader.datasets()] == [0]
 
