@@ -370,8 +370,12 @@ def _remote_table(
     except Exception as error:  # noqa: BLE001 - each store's driver has faults of its own; nothing was charged yet
         raise misread(f"it cannot be listed ({type(error).__name__})", where=url) from None
     files = []
+    found: set[str] = set()
     for live in table.files:
         name = f"{root}/{live.path}"
+        if name in found:
+            raise _listed_twice(f"{url}/{live.path}", f"{url}/{live.path}")
+        found.add(name)
         if name not in listed:
             raise _lost_file(f"{url}/{live.path}")
         file = _remote_file(store, name, listed[name])
