@@ -129,15 +129,16 @@ def put_into_view(folder: Path, prefix: ObjectPrefix, hashes: Hashes) -> None:
     """
     digests = dict(hashes)
     with _store(prefix) as (files, path):
-        if _digest(files, f"{path}/{MANIFEST}") not in (None, digests[MANIFEST]):
-            raise ReleaseFailed(
-                "another release has come into the output's place.",
-                where=prefix.url,
-                remedy="Move it away and run again with the same release id.",
-            )
         # An object store can't rename a folder in one step, as a file system can. The certificate comes last instead,
         # and it is what readers look for.
         for name in [*(name for name in digests if name != MANIFEST), MANIFEST]:
+            # Before each file, since the upload of a table takes long enough for another release to be published.
+            if _digest(files, f"{path}/{MANIFEST}") not in (None, digests[MANIFEST]):
+                raise ReleaseFailed(
+                    "another release has come into the output's place.",
+                    where=prefix.url,
+                    remedy="Move it away and run again with the same release id.",
+                )
             _put(files, folder / name, f"{path}/{name}", digest=digests[name])
 
 
