@@ -13,6 +13,7 @@ from typing import Any
 
 from ..mechanisms.kernel.errors import InputRefused, ReleaseFailed
 from .kernel.publication import Hashes
+from .readers.source_files import refuse_password
 
 MANIFEST = "certificate.json"
 INSIDE_RELEASE = "the output lies inside of a published release, which holds its own files and nothing else."
@@ -51,8 +52,9 @@ def output_at(location: str, *, base: Path) -> Output:
     """Return the place that a text names.
 
     Raises:
-        InputRefused: no file can have the name, or it is a chain of URLs.
+        InputRefused: no file can have the name, or it is a chain of URLs or a URL with a password.
     """
+    refuse_password(location, where="output")
     if "\0" in location:
         raise InputRefused("no file's name has a NUL character.", where="output")
     local = location.removeprefix("file://").removeprefix("local://")

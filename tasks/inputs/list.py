@@ -24,6 +24,7 @@ from ..readers.source_files import (
     SourceFile,
     is_url,
     refuse_chain,
+    refuse_password,
     stored_time,
     stored_version,
     unpacked_name,
@@ -61,6 +62,7 @@ def list_source(source: str, *, base: Path, version: int | None = None) -> Sourc
         InputRefused: nothing found, a file listed twice (also by a link), an unknown, compressed or mixed
             format, a table that isn't read, a version of what has none, or a location that cannot be reached.
     """
+    refuse_password(source, where="[data].source")
     foreign = foreign_source(source)
     if foreign is not None:
         raise foreign

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -86,6 +87,22 @@ def refuse_chain(url: str) -> None:
         raise InputRefused("chained URLs are not supported.", where=url, remedy="Unpack the archive first.")
 
 
+_PASSWORD = re.compile(r"[^:/]+://[^/]*:[^/]*@")
+
+
+def refuse_password(url: str, *, where: str) -> None:
+    """Refuse a URL that holds a password, and don't repeat it; does nothing for others.
+
+    PRIVACY: addresses are shown in messages, logs and results, and kept with the release.
+    """
+    if _PASSWORD.match(url):
+        raise InputRefused(
+            "the URL holds a password; it is not shown.",
+            where=where,
+            remedy="Leave the password out: the store's driver takes it from its own variables or files.",
+        )
+
+
 def open_input(location: Location) -> BinaryIO:
     """Open a file for reading bytes; it can be sought.
 
@@ -101,6 +118,7 @@ def open_input(location: Location) -> BinaryIO:
     path = path_of(location)
     if is_url(path):
         refuse_chain(path)
+        refuse_password(path, where="a file's URL")
         import fsspec  # for URLs alone: most inputs are files of this machine
 
         store, name = fsspec.core.url_to_fs(path)
