@@ -45,7 +45,7 @@ Output = Path | ObjectPrefix
 
 def output_named(name: str) -> Output:
     """Return the place that the text of another one names."""
-    return output_at(name, base=Path("/"))
+    return _place(name, base=Path("/"))
 
 
 def output_at(location: str, *, base: Path) -> Output:
@@ -55,6 +55,10 @@ def output_at(location: str, *, base: Path) -> Output:
         InputRefused: no file can have the name, or it is a chain of URLs or a URL with a password.
     """
     refuse_password(location, where="output")
+    return _place(location, base=base)
+
+
+def _place(location: str, *, base: Path) -> Output:
     if "\0" in location:
         raise InputRefused("no file's name has a NUL character.", where="output")
     local = location.removeprefix("file://").removeprefix("local://")
