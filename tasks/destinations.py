@@ -5,6 +5,7 @@ A store is looked at before the charge; a release is put there whole, its certif
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,7 +14,6 @@ from typing import Any
 
 from ..mechanisms.kernel.errors import InputRefused, ReleaseFailed
 from .kernel.publication import Hashes
-from .readers.source_files import refuse_password
 
 MANIFEST = "certificate.json"
 INSIDE_RELEASE = "the output lies inside of a published release, which holds its own files and nothing else."
@@ -41,6 +41,22 @@ class ObjectPrefix:
 
 Output = Path | ObjectPrefix
 """Where a release is published: a folder of this machine, or a place in an object store."""
+
+
+_PASSWORD = re.compile(r"[^:/]+://[^/]*:[^/]*@")
+
+
+def refuse_password(url: str, *, where: str) -> None:
+    """Refuse a URL that holds a password, and don't repeat it; does nothing for others.
+
+    PRIVACY: addresses are shown in messages, logs and results, and kept with the release.
+    """
+    if _PASSWORD.match(url):
+        raise InputRefused(
+            "the URL holds a password; it is not shown.",
+            where=where,
+            remedy="Leave the password out: the store's driver takes it from its own variables or files.",
+        )
 
 
 def output_named(name: str) -> Output:

@@ -17,14 +17,13 @@ from typing import Any, BinaryIO
 
 from ...accounting.given_files import open_given
 from ...mechanisms.kernel.errors import InputRefused
-from ..destinations import MANIFEST
+from ..destinations import MANIFEST, refuse_password
 from ..readers.parquet_records import PARQUET
 from ..readers.source_files import (
     Partition,
     SourceFile,
     is_url,
     refuse_chain,
-    refuse_password,
     stored_time,
     stored_version,
     unpacked_name,

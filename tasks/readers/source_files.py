@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from ...accounting.given_files import open_given
 from ...mechanisms.kernel.errors import InputRefused, ReleaseFailed
+from ..destinations import refuse_password
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -85,22 +85,6 @@ def refuse_chain(url: str) -> None:
     """
     if "::" in url:
         raise InputRefused("chained URLs are not supported.", where=url, remedy="Unpack the archive first.")
-
-
-_PASSWORD = re.compile(r"[^:/]+://[^/]*:[^/]*@")
-
-
-def refuse_password(url: str, *, where: str) -> None:
-    """Refuse a URL that holds a password, and don't repeat it; does nothing for others.
-
-    PRIVACY: addresses are shown in messages, logs and results, and kept with the release.
-    """
-    if _PASSWORD.match(url):
-        raise InputRefused(
-            "the URL holds a password; it is not shown.",
-            where=where,
-            remedy="Leave the password out: the store's driver takes it from its own variables or files.",
-        )
 
 
 def open_input(location: Location) -> BinaryIO:
