@@ -324,7 +324,10 @@ def opened_executor(choice: Choice, *, tell: Callable[[str], None]) -> Iterator[
             with _connected(address, choice, shown=address, tell=tell) as executor:
                 yield executor
         case ClusterTable(cls=str() as name):
-            with _started(name, choice) as cluster, _connected(cluster, choice, shown=name, tell=tell) as executor:
+            with (
+                _started(name, choice, tell=tell) as cluster,
+                _connected(cluster, choice, shown=name, tell=tell) as executor,
+            ):
                 yield executor
 
 
@@ -374,7 +377,7 @@ def _unreachable(where: str, error: Exception) -> InputRefused:
 
 
 @contextmanager
-def _started(name: str, choice: ClusterTable) -> Iterator[Any]:
+def _started(name: str, choice: ClusterTable, *, tell: Callable[[str], None]) -> Iterator[Any]:
     module, _, own_name = name.rpartition(".")
     try:
         kind = getattr(importlib.import_module(module), own_name)
@@ -391,12 +394,18 @@ def _started(name: str, choice: ClusterTable) -> Iterator[Any]:
         raise InputRefused(
             f"{name} can't be started ({type(error).__name__}: {error}).", where="[cluster].kwargs"
         ) from None
-    with cluster:
+    try:
         if choice.adapt is not None:
             cluster.adapt(**choice.adapt.model_dump())
         elif choice.scale is not None:
             cluster.scale(choice.scale)
         yield cluster
+    finally:
+        # Jobs that no queue has taken make it fail, which must hide neither a refusal nor a published release.
+        try:
+            cluster.close()
+        except Exception as error:  # noqa: BLE001 - other people's code, as above
+            tell(f"{name} didn't end cleanly ({type(error).__name__}); look for jobs that it has left")
 
 
 PLACES: Mapping[bool | None, str] = {

@@ -19,7 +19,7 @@ from ..accounting.ledger.lookup import ReleaseState
 from ..accounting.ledger.reader import LedgerReader
 from ..mechanisms.kernel.amounts import amount_shown
 from ..mechanisms.kernel.errors import AccountantRefused, InputRefused, Refusal
-from ..tasks.destinations import ObjectPrefix, Output, discard, output_at, output_named
+from ..tasks.destinations import ObjectPrefix, Output, discard, output_named
 from ..tasks.kernel.publication import remembered_release, staging_folder
 from ..tasks.request import Request
 from ..tasks.stages.charge import give_up
@@ -197,9 +197,7 @@ def abandon_release(release_id: str, *, reason: str, state_paths: StatePaths) ->
         place = folder.remembered().get("output")
         staging = None
         if state is not None and place is not None:
-            staging = staging_folder(
-                output_at(place, base=Path("/")), sample_id=state.charge.sample_id, private=folder.path
-            )
+            staging = staging_folder(output_named(place), sample_id=state.charge.sample_id, private=folder.path)
         if state is not None and state.stage == "abandoned":
             _clear(folder, staging)  # what an attempt to abandon it left undone
         release = remembered_release(folder, place_of=output_named)

@@ -5,6 +5,7 @@ A store is looked at before the charge; a release is put there whole, its certif
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -42,17 +43,38 @@ Output = Path | ObjectPrefix
 """Where a release is published: a folder of this machine, or a place in an object store."""
 
 
+_PASSWORD = re.compile(r"[^:/]+://[^/]*:[^/]*@")
+
+
+def refuse_password(url: str, *, where: str) -> None:
+    """Refuse a URL that holds a password, and don't repeat it; does nothing for others.
+
+    PRIVACY: addresses are shown in messages, logs and results, and kept with the release.
+    """
+    if _PASSWORD.match(url):
+        raise InputRefused(
+            "the URL holds a password; it is not shown.",
+            where=where,
+            remedy="Leave the password out: the store's driver takes it from its own variables or files.",
+        )
+
+
 def output_named(name: str) -> Output:
     """Return the place that the text of another one names."""
-    return output_at(name, base=Path("/"))
+    return _place(name, base=Path("/"))
 
 
 def output_at(location: str, *, base: Path) -> Output:
     """Return the place that a text names.
 
     Raises:
-        InputRefused: no file can have the name, or it is a chain of URLs.
+        InputRefused: no file can have the name, or it is a chain of URLs or a URL with a password.
     """
+    refuse_password(location, where="output")
+    return _place(location, base=base)
+
+
+def _place(location: str, *, base: Path) -> Output:
     if "\0" in location:
         raise InputRefused("no file's name has a NUL character.", where="output")
     local = location.removeprefix("file://").removeprefix("local://")
@@ -129,15 +151,16 @@ def put_into_view(folder: Path, prefix: ObjectPrefix, hashes: Hashes) -> None:
     """
     digests = dict(hashes)
     with _store(prefix) as (files, path):
-        if _digest(files, f"{path}/{MANIFEST}") not in (None, digests[MANIFEST]):
-            raise ReleaseFailed(
-                "another release has come into the output's place.",
-                where=prefix.url,
-                remedy="Move it away and run again with the same release id.",
-            )
         # An object store can't rename a folder in one step, as a file system can. The certificate comes last instead,
         # and it is what readers look for.
         for name in [*(name for name in digests if name != MANIFEST), MANIFEST]:
+            # Before each file, since the upload of a table takes long enough for another release to be published.
+            if _digest(files, f"{path}/{MANIFEST}") not in (None, digests[MANIFEST]):
+                raise ReleaseFailed(
+                    "another release has come into the output's place.",
+                    where=prefix.url,
+                    remedy="Move it away and run again with the same release id.",
+                )
             _put(files, folder / name, f"{path}/{name}", digest=digests[name])
 
 

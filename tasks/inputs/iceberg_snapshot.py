@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from ...mechanisms.kernel.errors import InputRefused
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 METADATA = "metadata"
 HINT = "version-hint.text"
 _NUMBERED = re.compile(r"(?:v(\d+)|(\d+)-[^/]*)\.metadata\.json")
+_HINTED = re.compile(r"v(\d+)(?:\.[^.]+)?\.metadata\.json(?:\.gz)?")  # compressed ones too, which are then refused
 _SAME_STORES = {"s3a": "s3", "s3n": "s3"}
 FORMAT_VERSIONS = (1, 2)
 
@@ -80,13 +82,25 @@ def _table_metadata(folder: TableFolder, *, metadata: str | None, version: int |
         hint = folder.read(f"{METADATA}/{HINT}").strip()
         # Only tables without a catalog have this hint; with a catalog the newest file may be of a commit that failed.
         if hint.isdigit() and f"v{int(hint)}.metadata.json" in names:
-            return _parsed(folder, f"v{int(hint)}.metadata.json")
+            return _parsed(folder, _last_after(int(hint), names))
     raise InputRefused(
         "only its catalog knows which of its metadata files is the present state of this Iceberg table.",
         where=folder.location(METADATA),
         remedy="Name that file, which a catalog calls metadata_location, in [data].source; or the id of a snapshot in "
         "[data].version.",
     )
+
+
+def _last_after(hint: int, names: Collection[str]) -> str:
+    """Return the metadata file that ends the run of versions from the hinted one on.
+
+    PRIVACY: without a catalog a commit is the making of the next version's file. The hint is written after it, and
+    stays behind where that fails: the state that it names still has the people whom later commits deleted.
+    """
+    versions = {int(match[1]): name for name in sorted(names) if (match := _HINTED.fullmatch(name))}
+    while hint + 1 in versions:
+        hint += 1
+    return versions[hint]
 
 
 def _place(name: str) -> tuple[int, str]:

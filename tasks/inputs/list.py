@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 
 from ...accounting.given_files import open_given
 from ...mechanisms.kernel.errors import InputRefused
-from ..destinations import MANIFEST
+from ..destinations import MANIFEST, refuse_password
 from ..readers.parquet_records import PARQUET
 from ..readers.source_files import (
     Partition,
@@ -61,6 +61,7 @@ def list_source(source: str, *, base: Path, version: int | None = None) -> Sourc
         InputRefused: nothing found, a file listed twice (also by a link), an unknown, compressed or mixed
             format, a table that isn't read, a version of what has none, or a location that cannot be reached.
     """
+    refuse_password(source, where="[data].source")
     foreign = foreign_source(source)
     if foreign is not None:
         raise foreign
@@ -370,8 +371,12 @@ def _remote_table(
     except Exception as error:  # noqa: BLE001 - each store's driver has faults of its own; nothing was charged yet
         raise misread(f"it cannot be listed ({type(error).__name__})", where=url) from None
     files = []
+    found: set[str] = set()
     for live in table.files:
         name = f"{root}/{live.path}"
+        if name in found:
+            raise _listed_twice(f"{url}/{live.path}", f"{url}/{live.path}")
+        found.add(name)
         if name not in listed:
             raise _lost_file(f"{url}/{live.path}")
         file = _remote_file(store, name, listed[name])

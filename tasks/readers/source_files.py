@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from ...accounting.given_files import open_given
 from ...mechanisms.kernel.errors import InputRefused, ReleaseFailed
+from ..destinations import refuse_password
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -101,6 +102,7 @@ def open_input(location: Location) -> BinaryIO:
     path = path_of(location)
     if is_url(path):
         refuse_chain(path)
+        refuse_password(path, where="a file's URL")
         import fsspec  # for URLs alone: most inputs are files of this machine
 
         store, name = fsspec.core.url_to_fs(path)

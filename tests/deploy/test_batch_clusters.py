@@ -81,6 +81,22 @@ def test_a_cluster_that_cannot_be_started_costs_nothing(desk, command) -> None:
     assert desk("ledger", "show", "--json").json["releases"] == []
 
 
+@pytest.mark.slow
+def test_jobs_that_no_queue_takes_are_a_refusal_and_cost_nothing(desk, command) -> None:
+    sbatch = desk.folder / "bin" / "sbatch"
+    sbatch.parent.mkdir()
+    sbatch.write_text("#!/bin/sh\necho 'sbatch: error: invalid partition specified: nosuch' >&2\nexit 1\n")
+    sbatch.chmod(0o755)
+    kwargs = '{ queue = "nosuch", cores = 1, processes = 1, memory = "1GiB", interface = "lo" }'
+    table = f'class = "dask_jobqueue.SLURMCluster"\nkwargs = {kwargs}\nscale = 2\nworkers = 2\nwait_seconds = 3'
+    cluster_table(desk, table)
+    environment = dict(os.environ) | {"PATH": f"{sbatch.parent}:{os.environ['PATH']}"}
+    code, _, err = command("run", "spec.toml", environment=environment).finish()
+    assert code == 2, err[-500:]
+    assert "fewer than 2 workers joined within 3 seconds. Nothing was read, written or charged" in err
+    assert desk("ledger", "show", "--json").json["releases"] == []
+
+
 @pytest.fixture
 def slurm(needs, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """A SLURM of one node, of the test's own; what its commands need in the environment."""

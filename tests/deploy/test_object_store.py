@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import fsspec
 import pytest
@@ -20,6 +21,7 @@ from crowdblend.mechanisms.kernel.errors import InputRefused, ReleaseFailed
 from crowdblend.tasks import destinations as objects
 from crowdblend.tasks.destinations import ObjectPrefix, discard, in_view, put_into_view, require_free
 from crowdblend.tasks.stages import count
+from fsspec.implementations.memory import MemoryFileSystem
 
 PYTHON = "/usr/bin/python3"
 PROGRAM = Path(__file__).with_name("swift_store.py")
@@ -251,6 +253,28 @@ def test_another_release_in_the_place_is_left_alone(bucket, tmp_path) -> None:
     assert filesystem().cat_file("releases/taken/certificate.json") == b'{"another": 1}'
     with pytest.raises(InputRefused, match="exists already"):
         require_free(ObjectPrefix(url="s3://releases/taken"))
+
+
+class BusyStore(MemoryFileSystem):
+    """A store in which somebody else's certificate arrives while the table is uploaded."""
+
+    protocol = "busy"
+    store: ClassVar[dict] = {}
+    pseudo_dirs: ClassVar[list] = [""]
+
+    def put_file(self, lpath, rpath, **options) -> None:
+        super().put_file(lpath, rpath, **options)
+        if rpath.endswith("data.parquet"):
+            self.pipe_file(rpath.replace("data.parquet", "certificate.json"), b'{"another": 1}')
+
+
+def test_a_release_that_comes_into_the_place_during_the_upload_is_left_alone(tmp_path) -> None:
+    fsspec.register_implementation("busy", BusyStore, clobber=True)
+    prefix = ObjectPrefix(url="busy://releases/taken")
+    with pytest.raises(ReleaseFailed, match="another release"):
+        put_into_view(tmp_path / "staged", prefix, staged(tmp_path / "staged"))
+    files, path = fsspec.core.url_to_fs(prefix.url)
+    assert files.cat_file(f"{path}/certificate.json") == b'{"another": 1}'
 
 
 def test_a_store_that_is_not_there_is_refused_before_the_charge(desk) -> None:

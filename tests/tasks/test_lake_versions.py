@@ -342,6 +342,45 @@ def test_what_is_current_is_never_guessed(iceberg, tmp_path):
     assert "only its catalog knows" in refusal("lake/n/people", tmp_path)
 
 
+@pytest.mark.parametrize("next_name", ["v3.metadata.json", "v3.gz.metadata.json"])
+def test_a_hint_that_stayed_behind_does_not_bring_deleted_people_back(iceberg, tmp_path, next_name):
+    folder = tmp_path / "lake" / "n" / "people" / "metadata"
+    created, filled, *_, last = sorted(folder.glob("*.metadata.json"))
+    shutil.copy(created, folder / "v1.metadata.json")
+    shutil.copy(filled, folder / "v2.metadata.json")
+    (folder / "version-hint.text").write_text("2", encoding="ascii")
+    assert counted("lake/n/people", tmp_path).total() == 1_200
+    shutil.copy(last, folder / next_name)
+    if next_name == "v3.metadata.json":
+        assert counted("lake/n/people", tmp_path) == GREEN
+    else:
+        assert "it is compressed" in refusal("lake/n/people", tmp_path)
+
+
+@pytest.mark.parametrize("warehouse", ["file://{folder}/twice", "memory:///{name}"])
+def test_a_file_that_a_snapshot_names_twice_is_refused_on_this_machine_and_in_a_store(tmp_path, monkeypatch, warehouse):
+    from fsspec.implementations.memory import MemoryFileSystem
+    from pyiceberg.catalog.sql import SqlCatalog
+    from pyiceberg.io import fsspec as table_files
+
+    monkeypatch.setenv("PYICEBERG_HOME", str(tmp_path))
+    monkeypatch.setitem(table_files.SCHEME_TO_FS, "memory", lambda _: MemoryFileSystem())
+    place = warehouse.format(folder=tmp_path, name=tmp_path.name)
+    catalog = SqlCatalog(
+        "twice", uri="sqlite:///:memory:", warehouse=place, **{"py-io-impl": "pyiceberg.io.fsspec.FsspecFileIO"}
+    )
+    catalog.create_namespace("n")
+    people = pa.table({"colour": ["green"] * 400, "age": pa.array([20] * 400), "town": ["Lyon"] * 400})
+    table = catalog.create_table("n.people", schema=people.schema)
+    table.append(people)
+    assert counted(table.metadata_location, tmp_path).total() == 400
+    [task] = table.scan().plan_files()
+    with table.transaction() as transaction, transaction.update_snapshot().fast_append() as append:
+        append.append_data_file(task.file)
+    assert "a record must not be read twice" in refusal(table.metadata_location, tmp_path)
+    catalog.engine.dispose()
+
+
 def test_a_table_that_was_copied_or_whose_manifests_are_damaged_is_refused(iceberg, tmp_path):
     [snapshot] = [one for one in iceberg.metadata.snapshots if one == iceberg.current_snapshot()]
     shutil.copytree(tmp_path / "lake", tmp_path / "copied")

@@ -12,13 +12,14 @@ import pyarrow.parquet as pq
 import pytest
 from crowdblend.mechanisms.kernel.errors import InputRefused
 from crowdblend.mechanisms.kernel.sampling import ChunkIdentity
+from crowdblend.tasks.destinations import output_at
 from crowdblend.tasks.inputs.list import list_source
 from crowdblend.tasks.inputs.source import check_metadata, manifest_bytes, plan_chunks
 from crowdblend.tasks.readers.csv_header import LINE_LIMIT, RANGE_BYTES, CsvChunk
 from crowdblend.tasks.readers.csv_records import CSV
 from crowdblend.tasks.readers.file_formats import Chunk, group_chunks, shared_chunks
 from crowdblend.tasks.readers.parquet_records import PARQUET
-from crowdblend.tasks.readers.source_files import SourceFile
+from crowdblend.tasks.readers.source_files import SourceFile, open_input
 from crowdblend.tasks.readers.values import RecordReading
 
 READING = RecordReading(separator=";")
@@ -48,6 +49,21 @@ def test_files_folders_and_patterns_are_listed_in_order(tmp_path):
     assert names(list_source("in/**/*.txt", base=tmp_path)) == ["c.txt"]
     assert list_source(str(tmp_path / "in"), base=tmp_path / "elsewhere") == listed
     assert list_source(f"file://{tmp_path}/in", base=tmp_path) == listed
+
+
+@pytest.mark.parametrize("protocol", ["ftp", "sftp", "https", "s3", "mysql"])
+def test_a_url_with_a_password_is_refused_and_not_repeated(tmp_path, protocol):
+    url = f"{protocol}://anna:Zan@zibar7@store.example/in/people.csv"
+    for look in (
+        lambda: list_source(url, base=tmp_path),
+        lambda: output_at(url, base=tmp_path),
+        lambda: open_input(url),
+    ):
+        with pytest.raises(InputRefused, match="holds a password") as refused:
+            look()
+        assert "zibar7" not in f"{refused.value.where} {refused.value.message}"
+    assert str(output_at("sftp://anna@store.example:22/out", base=tmp_path)) == "sftp://anna@store.example:22/out"
+    assert str(output_at("s3://bucket/a:b@c", base=tmp_path)) == "s3://bucket/a:b@c"
 
 
 def test_a_url_is_listed_as_a_folder_is():
