@@ -279,7 +279,9 @@ def prove(
 ) -> None:
     """Write a proof of some hundred bytes to a file, which `ledger check` checks without the ledger."""
     from ...accounting.ledger.witnessed import prove_entry, prove_since
+    from ..release_paths import require_elsewhere
 
+    require_elsewhere(output)
     if [since, entry, certificate].count(None) != 2:
         raise InputRefused("a proof is --since an earlier checkpoint, of one --entry or of a --certificate.", where="")
     if certificate is not None:
