@@ -253,8 +253,11 @@ def _batches(path: Path, names: frozenset[str]) -> Iterator[pa.RecordBatch]:
         return
     import pyarrow.csv as pc
 
-    # Labels are texts, also where they look like numbers.
-    convert = pc.ConvertOptions(column_types=dict.fromkeys(names, pa.string()))
+    # Labels are texts, also where they look like numbers. So are other columns: a type that is guessed from the first
+    # part of a file, in which a column may be empty, can be another one than the rest has.
+    with pc.open_csv(path) as reader:
+        every = reader.schema.names
+    convert = pc.ConvertOptions(column_types=dict.fromkeys(every, pa.string()))
     with pc.open_csv(path, convert_options=convert) as reader:
         for batch in reader:
             yield batch.select([name for name in batch.schema.names if name in names])

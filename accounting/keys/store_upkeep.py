@@ -45,7 +45,7 @@ CORE = re.compile(r"core([.-].+)?")
 ELF = b"\x7fELF"
 
 
-PLACES_OF_DRAFTS = (".", "signing", "signing/public", "outputs", "cache", "sources/*", "jobs/*")
+PLACES_OF_DRAFTS = (".", "signing", "signing/public", "outputs", "cache", "reports", "anchors", "sources/*", "jobs/*")
 """Folders of the store in which files are written that no lock of a release guards."""
 PREFECT = "prefect-"
 """The prefix of the folder that a process has for Prefect, locked while it lives."""

@@ -105,7 +105,7 @@ def migrate_ledger(url: str, *, anchoring: Anchoring) -> Migrated:
         with store.changing() as connection:
             # The revision is asked again inside the transaction: another process may have migrated the ledger since it
             # was looked up.
-            mended = found == SCHEMA_REVISION and _mend_snapshot(connection, store.shown)
+            mended = found == SCHEMA_REVISION and _mend_snapshot(connection, anchoring, store.shown)
             before = found if found == SCHEMA_REVISION else _revision_alone(connection)
             if before in EARLIER_REVISIONS:
                 _bring_over(connection, anchoring, store.shown)
@@ -167,14 +167,15 @@ def _earlier_signer(connection: Connection, head: Head) -> PublicKey:
     raise ForgedState(f"no signature holds over the last entry, {head.position}")
 
 
-def _mend_snapshot(connection: Connection, shown: str) -> bool:
+def _mend_snapshot(connection: Connection, anchoring: Anchoring, shown: str) -> bool:
     """Make a damaged snapshot again from the entries, where its signature is there and holds over what they give.
 
     Returns:
         Whether it was damaged.
 
     Raises:
-        AccountantRefused: the entries, or the signature, are damaged too.
+        AccountantRefused: the entries, or the signature, are damaged too; or the signature is by no key of the private
+            store, or the ledger doesn't continue its anchor.
     """
     from .verification import Fold
 
@@ -187,7 +188,9 @@ def _mend_snapshot(connection: Connection, shown: str) -> bool:
         statement = connection.execute(select(snapshot.c.statement)).scalar()
         # The old signature is checked over the new content. No key signs anything here, so that a repair can't bless a
         # changed ledger.
-        signed_state(statement, content, last=fold.state.head)
+        _, signer = signed_state(statement, content, last=fold.state.head)
+        head = head_in(fold.state)
+        require_continued(connection, head, signer, anchoring, anchoring.last_of(head.ledger_id))
         connection.execute(update(snapshot).values(state=content))
         return True
     return False

@@ -225,15 +225,12 @@ def rotate() -> None:
 def export(file: Path, with_earlier: bool) -> None:
     """Write the public key to FILE, in PEM, for those who verify certificates and anchors."""
     from ...accounting.keys.signing_upkeep import pem_of
+    from ..release_paths import write_new
 
     keys = resolve_paths().anchoring.keys
     keys.current()
     public_keys = keys.public_keys() if with_earlier else keys.public_keys()[:1]
-    try:
-        with file.open("xb") as made:
-            made.write(b"".join(pem_of(public) for public in public_keys))
-    except OSError as error:
-        raise InputRefused(f"the file can't be written ({error.strerror}).", where=str(file)) from None
+    write_new(file, b"".join(pem_of(public) for public in public_keys).decode("ascii"))
     click.echo(f"Wrote {', '.join(public.key_id for public in public_keys)} to {file}.")
 
 

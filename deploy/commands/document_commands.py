@@ -12,7 +12,6 @@ from pathlib import Path
 import click
 
 from ...flows.paths import resolve_paths
-from ...mechanisms.kernel.errors import InputRefused
 from ...mechanisms.wording import FILL_IN
 from .options import AS_JSON, FILE, LEDGER, RELEASE_CERTIFICATE, RELEASE_FOLDER, CommandGroup, default_publisher
 
@@ -67,6 +66,7 @@ def registry(certificate: Path, output: Path | None, public_key: Path | None, **
     FILL IN.
     """
     from ..documents.document_registry import load_document, verified_release
+    from ..release_paths import write_new
 
     texts["curator"] = texts["curator"] or default_publisher()
     statements = {name: text for name, text in texts.items() if text}
@@ -75,11 +75,7 @@ def registry(certificate: Path, output: Path | None, public_key: Path | None, **
     if output is None:
         click.echo(text, nl=False)
         return
-    try:
-        with output.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except OSError as error:
-        raise InputRefused(f"the entry can't be written ({error.strerror}).", where=str(output)) from None
+    write_new(output, text)
     left = text.count(FILL_IN)
     click.echo(f"The entry is in {output}; {left} of its texts begin with {FILL_IN} and are yours to write.")
 

@@ -321,14 +321,16 @@ def status(release_id: str, ledger_url: str | None, as_json: bool) -> int:
         return _print_ledger_status(release_id, places, ledger=ledger_url, as_json=as_json)
     alive, end = job.process() is not None, job.end()
     reported = _reported(job, end, places, runs=alive and end is None)
-    if reported["state"] == "refused" and _stage_of(release_id, places) not in (None, "unknown"):
-        # What was refused was to run it once more: the release itself is as far as the ledger says.
+    stage = None if reported["state"] in ("running", "published") else _stage_of(release_id, places)
+    if stage in ("published", "abandoned") or (reported["state"] == "refused" and stage not in (None, "unknown")):
+        # The release is as far as the ledger says: what was refused was to run it once more, and one whose job was
+        # broken off may have been finished, or given up, without a job.
         return _print_ledger_status(release_id, places, ledger=ledger_url, as_json=as_json)
     if as_json:
         click.echo(json.dumps(reported, ensure_ascii=False))
         return 0
-    stage = f" ({reported['stage']})" if reported["state"] == "running" and reported["stage"] else ""
-    lines = [f"Job {release_id}: {reported['state']}{stage}.", reported["message"], reported["cost"]]
+    during = f" ({reported['stage']})" if reported["state"] == "running" and reported["stage"] else ""
+    lines = [f"Job {release_id}: {reported['state']}{during}.", reported["message"], reported["cost"]]
     click.echo("\n".join(str(line) for line in lines if line))
     return 0
 

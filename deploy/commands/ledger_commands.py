@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import secrets
 import sys
 from dataclasses import asdict
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...flows.paths import StatePaths, reader_of, resolve_paths
-from ...mechanisms.kernel.errors import InputRefused, ReleaseFailed, one_line
+from ...mechanisms.kernel.errors import InputRefused, one_line
 from ...mechanisms.kernel.mechanism import ADD_REMOVE, MOST_RECORDS, REPLACEMENT
 from .options import AS_JSON, FILE, LEDGER, RELEASE_CERTIFICATE, CommandGroup, ExactNumber
 
@@ -22,14 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from ...accounting.ledger.reader import LedgerReader
-    from ...accounting.ledger.witnessed import WitnessCheck
     from ..schemas.outputs import LedgerShown, LedgerVerified
 
 
 LARGEST_PROOF = 1 << 24  # bytes
-NO_ANCHOR = "truncation, an older copy put back, and a chain written anew as a whole: that takes --anchor FILE."
-NO_WITNESS = "a ledger that was written anew together with its private store: that takes witnesses, and none are named."
 NO_ESTIMATE = "not computed (too many releases, or no composed price; --all tries harder)"
 POLICY = "File of the witnesses that count, as c2sp.org/tlog-policy has it."
 WITNESSES = click.option("--witnesses", type=FILE, help=f"{POLICY} Default: the one beside the anchor, if it is there.")
@@ -279,7 +274,9 @@ def prove(
 ) -> None:
     """Write a proof of some hundred bytes to a file, which `ledger check` checks without the ledger."""
     from ...accounting.ledger.witnessed import prove_entry, prove_since
+    from ..release_paths import require_elsewhere
 
+    require_elsewhere(output)
     if [since, entry, certificate].count(None) != 2:
         raise InputRefused("a proof is --since an earlier checkpoint, of one --entry or of a --certificate.", where="")
     if certificate is not None:
@@ -424,30 +421,17 @@ def verify(
     as_json: bool,
 ) -> int:
     """Check the chain, every price, the single use of samples, the accounts; anchor and witnesses where there are."""
-    from ...accounting.keys.signing_upkeep import read_public_keys
     from ...mechanisms.kernel.amounts import counted
+    from ..python.ledger import check_ledger
 
-    state_paths = resolve_paths(ledger_url=ledger_url)
-    with reader_of(state_paths) as reader:
-        missing: tuple[str, ...] = ()
-        if anchor_file is None:
-            anchor_file = _own_anchor(reader, state_paths)
-            missing = () if anchor_file is None else _missing_beside(anchor_file)
-        if public_key is not None and anchor_file is None:
-            raise InputRefused(
-                "a public key checks an anchor, and this private store has none of this ledger.",
-                where="--public-key",
-                remedy="Name it with --anchor FILE.",
-            )
-        trusted = read_public_keys(public_key) if public_key else state_paths.anchoring.keys.public_keys()
-        findings, unchecked = [str(finding) for finding in reader.verify()], [NO_ANCHOR]
-        if anchor_file is not None and (not missing or os.path.lexists(anchor_file)):
-            against = reader.verify_anchor(anchor_file, trusted=trusted)
-            findings += against.findings
-            unchecked = list(against.unchecked)
-        seen = _witnessed(reader, state_paths, anchor_file, witnesses, checkpoint, public_key)
-    findings += [*missing, *(seen.findings if seen else ())]
-    unchecked += seen.unchecked if seen else [NO_WITNESS]
+    found = check_ledger(
+        resolve_paths(ledger_url=ledger_url),
+        anchor_file=anchor_file,
+        public_key=public_key,
+        witnesses=witnesses,
+        checkpoint=checkpoint,
+    )
+    findings, unchecked, seen = list(found.findings), list(found.unchecked), found.witnessed
     if as_json:
         verified: LedgerVerified = {
             "ok": not findings,
@@ -486,30 +470,6 @@ def export(ledger_url: str | None, as_json: bool) -> None:
             click.echo("\n]}")
 
 
-def _own_anchor(reader: LedgerReader, state_paths: StatePaths) -> Path | None:
-    """The anchor that this private store has of a ledger; None where it never had one, or the ledger can't say its id.
-
-    A checkpoint or a list of witnesses tells that it had one: who deletes the anchor must not turn its check off.
-    """
-    try:
-        path = state_paths.anchoring.anchor_of(reader.ledger_id).path
-    except ReleaseFailed:
-        return None
-    beside = (path, path.with_suffix(".checkpoint"), path.with_suffix(".witnesses"))
-    return path if any(os.path.lexists(file) for file in beside) else None
-
-
-def _missing_beside(anchor: Path) -> tuple[str, ...]:
-    """What is gone of an anchor, its last checkpoint and the list of witnesses, though another one lies there."""
-    findings = []
-    if not os.path.lexists(anchor):
-        findings.append(f"the anchor is missing, though what witnesses it had lies beside its place: {anchor}")
-    witnesses, checkpoint = anchor.with_suffix(".witnesses"), anchor.with_suffix(".checkpoint")
-    if os.path.lexists(checkpoint) and not os.path.lexists(witnesses):
-        findings.append(f"the list of witnesses is missing, though a checkpoint lies beside its place: {witnesses}")
-    return tuple(findings)
-
-
 def _charge_of(certificate: Path) -> Mapping[str, Any]:
     """Return the fields of a certificate that name its charge; what else it says is not checked here."""
     from ...accounting.certificate.verify import read_certificate
@@ -519,36 +479,6 @@ def _charge_of(certificate: Path) -> Mapping[str, Any]:
     if isinstance(place, dict) and type(place.get("position")) is int and place["position"] >= 0:
         return fields
     raise InputRefused("this certificate doesn't state its charge's place in the ledger.", where=str(certificate))
-
-
-def _witnessed(
-    reader: LedgerReader,
-    state_paths: StatePaths,
-    anchor_file: Path | None,
-    witnesses: Path | None,
-    checkpoint: Path | None,
-    public_key: Path | None,
-) -> WitnessCheck | None:
-    """Return what the witnesses have seen of a ledger; None where none are named."""
-    beside = None if anchor_file is None else anchor_file.with_suffix(".witnesses")
-    if witnesses is None and (beside is None or not beside.exists()):
-        if checkpoint is not None:
-            raise InputRefused("a checkpoint is checked by its witnesses, and none are named.", where="--checkpoint")
-        return None
-    from ...accounting.keys.signing_upkeep import read_public_keys
-    from ...accounting.ledger.witnessed import policy_of_file
-
-    file = witnesses or beside
-    if checkpoint is None and anchor_file is not None:
-        checkpoint = anchor_file.with_suffix(".checkpoint")
-    if file is None or checkpoint is None:
-        raise InputRefused(
-            "this ledger has no anchor, and so no place for a checkpoint beside it.",
-            where="--witnesses",
-            remedy="Name --checkpoint FILE.",
-        )
-    trusted = read_public_keys(public_key) if public_key else state_paths.anchoring.keys.public_keys()
-    return reader.verify_witnessed(checkpoint, policy=policy_of_file(file), trusted=trusted)
 
 
 def _witnessed_text(size: int, cosigners: Mapping[str, datetime]) -> str:

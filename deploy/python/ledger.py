@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import os
 import re
 import secrets
 from collections.abc import Iterator, Sequence
@@ -11,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from rich.table import Table
 
@@ -30,9 +31,15 @@ from ...mechanisms.kernel.mechanism import ADD_REMOVE, Mechanism, Relation
 from ...mechanisms.wording import Number, exact_number, share_shown
 from ..terminal.tables import FactTable
 
+if TYPE_CHECKING:
+    from ...accounting.ledger.reader import LedgerReader
+    from ...accounting.ledger.witnessed import WitnessCheck
+
 __all__ = ["LedgerView", "abandon", "add_dataset", "add_series", "ledger", "raise_budget", "record_look", "series"]
 
 Accounting = Literal["additive", "filter"]
+NO_ANCHOR = "truncation, an older copy put back, and a chain written anew as a whole: that takes --anchor FILE."
+NO_WITNESS = "a ledger that was written anew together with its private store: that takes witnesses, and none are named."
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -83,18 +90,132 @@ def _spent(state: DatasetState) -> tuple[str, str]:
 
 
 def ledger(*, ledger_url: str | None = None) -> LedgerView:
-    """Look at a ledger and verify it: chain, prices, single use of samples, accounts.
+    """Look at a ledger and verify it, as `crowdblend ledger verify` does with the private store's own anchor.
 
     Args:
         ledger_url: its SQLAlchemy URL; None takes CROWDBLEND_LEDGER, crowdblend.toml or the default.
 
     Raises:
-        InputRefused: there is no ledger, or it can't be read.
+        InputRefused: there is no ledger, or it or its anchor can't be read.
     """
-    with reader_of(resolve_paths(ledger_url=ledger_url)) as reader:
-        return LedgerView(
-            datasets=tuple(reader.datasets()), findings=tuple(str(finding) for finding in reader.verify())
+    places = resolve_paths(ledger_url=ledger_url)
+    with reader_of(places) as reader:
+        datasets = tuple(reader.datasets())
+    return LedgerView(datasets=datasets, findings=check_ledger(places).findings)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CheckedLedger:
+    """What was found of a ledger.
+
+    Args:
+        findings: what does not hold, one sentence each; empty where all does.
+        unchecked: what was not checked, one sentence each.
+        witnessed: what the witnesses have seen; None where none are named.
+    """
+
+    findings: tuple[str, ...]
+    unchecked: tuple[str, ...]
+    witnessed: WitnessCheck | None
+
+
+def check_ledger(
+    state_paths: StatePaths,
+    *,
+    anchor_file: Path | None = None,
+    public_key: Path | None = None,
+    witnesses: Path | None = None,
+    checkpoint: Path | None = None,
+) -> CheckedLedger:
+    """Check the chain, every price, the single use of samples and the accounts; anchor and witnesses where there are.
+
+    Args:
+        state_paths: where the ledger and the private store lie.
+        anchor_file: a copy of the anchor; None takes this store's, where it has one.
+        public_key: PEM file of the keys that may have signed the anchor; None takes this store's.
+        witnesses: file of those that count; None takes the one beside the anchor, where it is there.
+        checkpoint: that they cosigned; None takes the one beside the anchor.
+
+    Raises:
+        InputRefused: there is no ledger, or one of these can't be read.
+    """
+    from ...accounting.keys.signing_upkeep import read_public_keys
+
+    with reader_of(state_paths) as reader:
+        missing: tuple[str, ...] = ()
+        if anchor_file is None:
+            anchor_file = _own_anchor(reader, state_paths)
+            missing = () if anchor_file is None else _missing_beside(anchor_file)
+        if public_key is not None and anchor_file is None:
+            raise InputRefused(
+                "a public key checks an anchor, and this private store has none of this ledger.",
+                where="--public-key",
+                remedy="Name it with --anchor FILE.",
+            )
+        trusted = read_public_keys(public_key) if public_key else state_paths.anchoring.keys.public_keys()
+        findings, unchecked = [str(finding) for finding in reader.verify()], [NO_ANCHOR]
+        if anchor_file is not None and (not missing or os.path.lexists(anchor_file)):
+            against = reader.verify_anchor(anchor_file, trusted=trusted)
+            findings += against.findings
+            unchecked = list(against.unchecked)
+        seen = _witnessed(reader, state_paths, anchor_file, witnesses, checkpoint, public_key)
+    findings += [*missing, *(seen.findings if seen else ())]
+    unchecked += seen.unchecked if seen else [NO_WITNESS]
+    return CheckedLedger(findings=tuple(findings), unchecked=tuple(unchecked), witnessed=seen)
+
+
+def _own_anchor(reader: LedgerReader, state_paths: StatePaths) -> Path | None:
+    """The anchor that this private store has of a ledger; None where it never had one, or the ledger can't say its id.
+
+    A checkpoint or a list of witnesses tells that it had one: who deletes the anchor must not turn its check off.
+    """
+    try:
+        path = state_paths.anchoring.anchor_of(reader.ledger_id).path
+    except ReleaseFailed:
+        return None
+    beside = (path, path.with_suffix(".checkpoint"), path.with_suffix(".witnesses"))
+    return path if any(os.path.lexists(file) for file in beside) else None
+
+
+def _missing_beside(anchor: Path) -> tuple[str, ...]:
+    """What is gone of an anchor, its last checkpoint and the list of witnesses, though another one lies there."""
+    findings = []
+    if not os.path.lexists(anchor):
+        findings.append(f"the anchor is missing, though what witnesses it had lies beside its place: {anchor}")
+    witnesses, checkpoint = anchor.with_suffix(".witnesses"), anchor.with_suffix(".checkpoint")
+    if os.path.lexists(checkpoint) and not os.path.lexists(witnesses):
+        findings.append(f"the list of witnesses is missing, though a checkpoint lies beside its place: {witnesses}")
+    return tuple(findings)
+
+
+def _witnessed(
+    reader: LedgerReader,
+    state_paths: StatePaths,
+    anchor_file: Path | None,
+    witnesses: Path | None,
+    checkpoint: Path | None,
+    public_key: Path | None,
+) -> WitnessCheck | None:
+    """Return what the witnesses have seen of a ledger; None where none are named."""
+    beside = None if anchor_file is None else anchor_file.with_suffix(".witnesses")
+    if witnesses is None and (beside is None or not beside.exists()):
+        if checkpoint is not None:
+            raise InputRefused("a checkpoint is checked by its witnesses, and none are named.", where="--checkpoint")
+        return None
+    from ...accounting.keys.signing_upkeep import read_public_keys
+    from ...accounting.ledger.witnessed import policy_of_file
+
+    file = witnesses or beside
+    if checkpoint is None and anchor_file is not None:
+        checkpoint = anchor_file.with_suffix(".checkpoint")
+    if file is None or checkpoint is None:
+        raise InputRefused(
+            "this ledger has no anchor, and so no place for a checkpoint beside it.",
+            where="--witnesses",
+            remedy="Name --checkpoint FILE.",
         )
+    trusted = read_public_keys(public_key) if public_key else state_paths.anchoring.keys.public_keys()
+    return reader.verify_witnessed(checkpoint, policy=policy_of_file(file), trusted=trusted)
 
 
 def add_dataset(

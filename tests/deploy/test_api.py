@@ -105,6 +105,19 @@ def test_the_life_of_a_data_set_from_python(desk) -> None:
     assert api.ledger().findings == ()
 
 
+def test_a_ledger_that_was_set_back_is_found_from_python_as_by_the_command_line(desk) -> None:
+    desk.add_dataset()
+    earlier = {file: file.read_bytes() for file in desk.folder.glob("ledger.db*")}
+    api.record_look("people", what="a table of towns")
+    for file in desk.folder.glob("ledger.db*"):
+        file.unlink()
+    for file, content in earlier.items():
+        file.write_bytes(content)
+    [finding] = api.ledger().findings
+    assert "an older copy was restored" in finding
+    assert desk("ledger", "verify", "--json").json["findings"] == [finding]
+
+
 def test_hierarchies_from_python_are_those_of_the_command_line(desk) -> None:
     rows = api.outline_rows(["South", "  Lyon", "  Nice", "North", "  Lille"])
     made = api.write_hierarchy(rows, "regions.csv")

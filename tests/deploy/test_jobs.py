@@ -160,6 +160,9 @@ def test_a_job_that_was_cancelled_is_no_error_of_the_command(desk, rig) -> None:
     assert "crowdblend: The job was cancelled. " in told.err
     assert told.json == desk.succeed("status", "stopped", "--json").json
     assert desk("cancel", "stopped", "--json").json["error"]["exit_code"] == 2
+    desk.succeed("run", "spec.toml", "--release-id", "stopped")
+    finished = desk.succeed("status", "stopped", "--json").json
+    assert (finished["state"], finished["exit_code"]) == ("published", None), "a job isn't needed to finish it"
 
 
 def test_an_unknown_job_is_refused(desk) -> None:

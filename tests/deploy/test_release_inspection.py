@@ -63,6 +63,12 @@ def test_a_release_is_listed_shown_and_looked_up(desk, published) -> None:
     assert refused.code == 2
     assert "holds its table and its certificate and nothing else" in refused.err
     assert not Path(folder, "sheets").exists()
+    proof = ("ledger", "prove", "--entry", "0", "--output")
+    for words in (("registry", folder, "--output"), ("key", "export"), proof):
+        refused = desk(*words, f"{folder}/more")
+        assert refused.code == 2
+        assert "holds its table and its certificate and nothing else" in refused.err
+    desk.succeed("verify", folder)
 
     # A table that is not the published one is not shown.
     [table] = Path(published["output"]).glob("data.*")

@@ -155,6 +155,16 @@ def test_levels_that_do_not_follow_from_the_counts_are_found(desk, people) -> No
     assert "its levels are not those that follow from margins.parquet" in findings(certificate)
 
 
+def test_a_release_verifies_whose_first_megabyte_of_margins_has_no_pair(desk, people) -> None:
+    path = spec_of(desk, file_format="csv")
+    long = [f"{number:03d} {'described at length ' * 70}" for number in range(900)]
+    path.write_text(path.read_text().replace('["x", "y", "z"]', json.dumps(["x", "y", "z", *long])))
+    result = desk.succeed("run", path, "--json").json
+    margins = (Path(result["output"]) / "margins.csv").read_text()
+    assert margins.rindex(",,,0,") > 1 << 20, "all margins of one column come before the first pair"
+    assert desk.succeed("verify", result["output"], "--json").json["findings"] == []
+
+
 def test_a_preview_finds_levels_on_public_records_by_the_same_rule(desk, people) -> None:
     lines = (desk.folder / "people.csv").read_text().splitlines()
     (desk.folder / "public.csv").write_text("\n".join([lines[0], *lines[1::2]]) + "\n")

@@ -9,17 +9,26 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from itertools import count
 from typing import Any
 
 import pytest
+from crowdblend.accounting.kernel.keys.signing import SigningKeys
 from crowdblend.accounting.kernel.ledger import database as store
+from crowdblend.accounting.kernel.ledger.transactions import head_in, keep_snapshot, stored_state
+from crowdblend.accounting.keys.signing_upkeep import create_where_none
 from crowdblend.accounting.ledger import creation
 from crowdblend.accounting.ledger.creation import MIGRATIONS, Migrated, migrate_ledger
-from crowdblend.accounting.ledger.opening import EARLIER_REVISIONS, SCHEMA_REVISION, UNSIGNED_REVISIONS, VERSION_TABLE
+from crowdblend.accounting.ledger.opening import (
+    EARLIER_REVISIONS,
+    SCHEMA_REVISION,
+    UNSIGNED_REVISIONS,
+    VERSION_TABLE,
+    open_store,
+)
 from crowdblend.accounting.ledger.reader import open_reader
 from crowdblend.accounting.ledger.roles import Roles, grant_roles
 from crowdblend.mechanisms.kernel.errors import AccountantRefused, InputRefused, Refusal, ReleaseFailed
@@ -265,6 +274,24 @@ def test_nothing_is_made_again_of_what_nobody_signed(golden, forge_past_guards, 
     with pytest.raises(AccountantRefused, match=told.format(last=last)) as refused:
         migrate_ledger(golden.url, anchoring=golden.anchoring)
     assert "ledger verify" in refused.value.remedy
+    assert database_content(golden.url) == before
+
+
+@pytest.mark.parametrize("told", ["which isn't of this private store", "its anchor vouches for entry"])
+def test_a_snapshot_is_not_made_again_of_what_others_signed_or_of_an_older_copy(golden, tmp_path, told: str) -> None:
+    with closing(open_store(golden.url, read_only=False)) as opened, opened.changing() as connection:
+        state, _ = stored_state(connection)
+        if "vouches" in told:
+            later = replace(head_in(state), position=len(database_content(golden.url)["entry"]), hash="0" * 64)
+            golden.anchoring.record(later, golden.anchoring.keys.current(), written=True)
+        else:
+            others = SigningKeys(home=tmp_path / "others")
+            create_where_none(others, bytes)
+            keep_snapshot(connection, state, others.current())
+    golden.sql(GARBLED["empty"])
+    before = database_content(golden.url)
+    with pytest.raises(AccountantRefused, match=told):
+        migrate_ledger(golden.url, anchoring=golden.anchoring)
     assert database_content(golden.url) == before
 
 

@@ -91,6 +91,19 @@ def test_a_second_name_of_a_signing_key_is_removed_before_the_key_becomes_an_old
     assert signing.current().seed == bytes([1]) * SEED_BYTES
 
 
+@pytest.mark.parametrize("place", ["reports", "anchors"])
+def test_the_draft_of_a_private_report_or_a_checkpoint_is_overwritten(tmp_path, place: str) -> None:
+    home = tmp_path / "home"
+    open_private_store(home)
+    file_access.private_folder(home / place)
+    killed_at("replace", lambda: file_access.replace_private(home / place / "one", b"exact figures"))
+    [draft] = drafts(home)
+    with opened(draft) as handle:
+        open_private_store(home)
+        assert os.pread(handle, 13, 0) == bytes(13)
+    assert drafts(home) == []
+
+
 def test_rotation_overwrites_the_earlier_private_key(tmp_path) -> None:
     signing = SigningKeys(home=tmp_path / "home")
     create_where_none(signing, seed(1))
