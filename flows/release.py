@@ -69,6 +69,7 @@ def run_flow(
         flow_run_name=prepared.release_id,
         persist_result=False,
         log_prints=False,
+        retries=0,  # whatever Prefect's settings say: a second attempt within this process would refuse its own charge
         validate_parameters=False,
     )
     def release() -> None:

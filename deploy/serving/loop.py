@@ -338,6 +338,18 @@ class PrefectRuns:
         due = {"next_scheduled_start_time": {"before_": at}, "state": {"type": {"any_": [StateType.SCHEDULED]}}}
         return next(iter(self._found(due)), None)
 
+    def set_parameters(self, parameters: dict[str, str | bool]) -> None:
+        """Give all flow runs that haven't begun these parameters; a release that one of them names stays its own.
+
+        Prefect leaves the parameters of late runs as they were, though the deployment has others by now.
+        """
+        waiting = {"state": {"type": {"any_": [StateType.SCHEDULED]}}}
+        for run in self._found(waiting):
+            named = {name: run.parameters[name] for name in ("release_id",) if name in run.parameters}
+            if run.parameters != parameters | named:
+                with get_client(sync_client=True) as client:
+                    client.update_flow_run(run.id, parameters=parameters | named)
+
     def begun(self) -> list[FlowRun]:
         """Return flow runs that have begun and not ended, by their scheduled times."""
         return self._found(BEGUN)
@@ -385,14 +397,19 @@ class PrefectRuns:
 
 
 def deployed(*, series: str, schedule: Schedule, parameters: dict[str, str | bool]) -> PrefectRuns:
-    """Return the deployment of a series: as it is, where Prefect has it so, paused or not; else written anew."""
+    """Return the deployment of a series: as it is, where Prefect has it so, paused or not; else written anew.
+
+    Runs that came due before have the parameters that are given now.
+    """
     with get_client(sync_client=True) as client:
         try:
             known = client.read_deployment_by_name(f"{scheduled_release.name}/{series}")
         except ObjectNotFound:
             known = None
     if known is not None and _is_so(known, schedule=schedule, parameters=parameters):
-        return PrefectRuns(deployment_id=known.id, series=series)
+        runs = PrefectRuns(deployment_id=known.id, series=series)
+        runs.set_parameters(parameters)
+        return runs
     deployment = cast(
         RunnerDeployment,
         scheduled_release.to_deployment(
@@ -402,7 +419,9 @@ def deployed(*, series: str, schedule: Schedule, parameters: dict[str, str | boo
             entrypoint_type=EntrypointType.MODULE_PATH,
         ),
     )
-    return PrefectRuns(deployment_id=cast(UUID, deployment.apply()), series=series)
+    runs = PrefectRuns(deployment_id=cast(UUID, deployment.apply()), series=series)
+    runs.set_parameters(parameters)
+    return runs
 
 
 def _is_so(known: DeploymentResponse, *, schedule: Schedule, parameters: dict[str, str | bool]) -> bool:

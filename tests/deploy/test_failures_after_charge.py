@@ -299,6 +299,24 @@ def test_an_unknown_fault_after_the_charge_says_what_is_so(desk, monkeypatch: py
     assert "is spent, since reading had begun. Nothing was published." in answer.err
 
 
+def test_retries_that_prefect_is_set_to_leave_a_failure_its_cause(desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    from prefect.settings import PREFECT_FLOW_DEFAULT_RETRIES, temporary_settings
+
+    desk.add_dataset()
+    desk.write_spec()
+    attempts = []
+
+    def broken(**_: object) -> None:
+        attempts.append(1)
+        raise ZeroDivisionError
+
+    with monkeypatch.context() as patch, temporary_settings({PREFECT_FLOW_DEFAULT_RETRIES: 2}):
+        patch.setattr("crowdblend.flows.release.count_stage", broken)
+        answer = desk("run", "spec.toml", "--release-id", "one")
+    assert (answer.code, attempts) == (1, [1])
+    assert "Internal fault (ZeroDivisionError in broken" in answer.err
+
+
 LIMITED = """
 import resource, sys
 from crowdblend.deploy import cli

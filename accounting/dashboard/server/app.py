@@ -26,7 +26,7 @@ from ...ledger.opening import open_store
 from ...listening import listening, serve_on, url_of
 from ...page_gate import LONGEST_HEADERS, Application, Message, PageGate, Refused
 from ..views.certificates import Certificates
-from ..views.state import DashboardState, Follower, NotSound, PublicationDelay
+from ..views.state import DashboardState, Follower, IntervalWatch, NotSound, PublicationDelay
 from ..work import ChainState, ChainWatch, JobQueue
 from .access import Access, Decision, Options
 from .routes import API, STATIC, fault_page, router
@@ -197,9 +197,11 @@ def _dashboard_state(options: Options, observer: Observer) -> DashboardState:
 @asynccontextmanager
 async def _lifespan(application: FastAPI) -> AsyncIterator[None]:
     state: DashboardState = application.state.dashboard
+    intervals = IntervalWatch(state.store, state.follower)
+    intervals.start()
     state.watch.start()
     yield
-    for part in (state.watch, state.queue, state.calculator, state.store):
+    for part in (intervals, state.watch, state.queue, state.calculator, state.store):
         part.close()
 
 
@@ -213,7 +215,7 @@ def _health(request: Request) -> dict[str, str]:
 
 def _metrics(request: Request) -> PlainTextResponse:
     state: DashboardState = request.app.state.dashboard
-    chain = state.watch.state
+    chain = state.chain
     facts = {
         "chain_sound": float(chain.verdict == "sound"),
         "chain_findings": float(chain.findings_in_all),
@@ -244,7 +246,7 @@ async def _fault(request: Request, error: Exception) -> Response:
             return _page(request, 503, f"{error.what} Run crowdblend ledger verify.")
     # What is stored doesn't hold, by the last verification or by what a page found: findings, and no figure.
     watch.ask()
-    chain: ChainState = watch.state
+    chain: ChainState = request.app.state.dashboard.chain
     event("not sound", kind=type(error).__name__, verdict=chain.verdict)
     if isinstance(error, NotSound):
         why = "The last verification could not be done." if chain.verdict == "failed" else "It does not verify."

@@ -35,6 +35,7 @@ from ..work import ChainState, ChainWatch, JobQueue
 from .certificates import Certificates
 
 Kind = TypeVar("Kind", bound=Entry)
+SECONDS_BETWEEN_LOOKS = 1.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,6 +64,11 @@ class PublicationDelay:
     def over(self) -> bool:
         """Whether the present interval has ended."""
         return not self._seconds or time.time() >= self._until
+
+    @property
+    def rest(self) -> float | None:
+        """Seconds until the present interval ends; None where pages show the ledger as it is."""
+        return max(0.0, self._until - time.time()) if self._seconds else None
 
     def begin(self) -> None:
         """Begin the next interval: what pages show from now on they show until its end."""
@@ -186,6 +192,55 @@ class Follower:
             self._signed = (statement, last, stored_state(connection)[0])
         return self._signed[2]
 
+    @property
+    def rest(self) -> float | None:
+        """Seconds until pages may show what is newer; None where they always may."""
+        return self._delay.rest
+
+    def held_back(self, chain: ChainState) -> ChainState:
+        """Return what pages may say of a verification: not that it went further than they may show."""
+        with self._lock:
+            known = self._followed
+        head, delayed = known.state.head, self._delay.rest is not None
+        if not delayed or chain.verified_to is None or chain.verified_to <= head.position:
+            return chain
+        # PRIVACY: verifications see the whole chain, so their ends would tell when entries were written.
+        nothing = head.position < 0
+        return replace(chain, verified_to=None if nothing else head.position, head_hash=None if nothing else head.hash)
+
+
+class IntervalWatch:
+    """Takes over the ledger when an interval begins, whether or not anybody asks for a page then.
+
+    PRIVACY: at the first request after an interval's begin, whoever asks would choose the time that pages are of.
+    """
+
+    def __init__(self, store: Store, follower: Follower) -> None:
+        self._store, self._follower = store, follower
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="intervals", daemon=True)
+
+    def start(self) -> None:
+        """Begin, where pages are held back."""
+        if self._follower.rest is not None:
+            self._thread.start()
+
+    def close(self) -> None:
+        """End."""
+        self._closing.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout=5)
+
+    def _work(self) -> None:
+        # Looked at each second, since the clock may be set meanwhile.
+        while not self._closing.wait(min(self._follower.rest or 0.0, SECONDS_BETWEEN_LOOKS)):
+            if not self._follower.rest:
+                try:
+                    with self._store.reading() as connection:
+                        self._follower.follow(connection)
+                except Exception:  # noqa: BLE001 - whatever is wrong, pages say it when somebody asks for one
+                    self._closing.wait(SECONDS_BETWEEN_LOOKS)
+
 
 class NotSound(Exception):
     """The last verification found faults, or could not be done: its findings are shown, and no figure."""
@@ -221,6 +276,11 @@ class DashboardState:
     queue: JobQueue
     calculator: JobQueue
     certificates: Certificates
+
+    @property
+    def chain(self) -> ChainState:
+        """Return what pages may say of the last verification."""
+        return self.follower.held_back(self.watch.state)
 
     def tokens(self) -> tuple[Token, ...]:
         """Return the tokens as the ledger has them now.
@@ -259,6 +319,7 @@ class DashboardState:
         asked = f"?{query}" if query else ""
         with self.store.reading() as connection:
             followed = self.follower.follow(connection)
+            chain = self.follower.held_back(chain)
             yield PageRequest(
                 connection=connection, followed=followed, chain=chain, dashboard=self, path=path, query=asked
             )

@@ -47,3 +47,34 @@ def test_a_new_release_is_nowhere_before_its_time(serve, copied, minutes) -> Non
         frame = running.get("/api/v1/overview").json()["frame"]
         assert (frame["entries"] > before["entries"]) == shown
         assert f"crowdblend_ledger_entries {frame['entries']}" in running.get("/metrics").text
+
+
+def test_what_was_verified_tells_of_no_entry_that_is_held_back(opened, copied) -> None:
+    """A verification sees the whole chain: where it ended would tell when an entry was written."""
+    pages = opened(copied.ledger, hold_back_minutes=1440.0)
+    copied.charge("people-new", sample="9" * 64)
+    with pages as running:
+        chain = running.verified()
+        frame = running.get("/api/v1/overview").json()["frame"]
+        assert (chain["verified_to"], chain["head_hash"]) == (frame["entries"] - 1, frame["head"])
+        assert f"crowdblend_chain_verified_to {chain['verified_to']}\n" in running.get("/metrics").text
+        assert chain["verdict"] == "sound"
+
+
+@pytest.mark.slow
+def test_who_asks_first_in_an_interval_sees_the_ledger_of_its_begin(opened, copied) -> None:
+    """Else whoever asks would choose at which time they see the ledger, to the second."""
+    seconds = 10.0
+    with opened(copied.ledger, hold_back_minutes=seconds / 60) as running:
+        for number in range(5):
+            time.sleep(seconds - time.time() % seconds + 1)
+            interval = time.time() // seconds
+            copied.charge(f"people-{number}")
+            told = running.get("/releases").text
+            if time.time() // seconds == interval:  # not on a machine that was too busy
+                assert f"people-{number}" not in told
+                break
+        else:
+            pytest.fail("the machine is too busy")
+        time.sleep(seconds - time.time() % seconds + 1)
+        assert f"people-{number}" in running.get("/releases").text

@@ -167,3 +167,21 @@ def test_serve_waits_for_the_next_delivery_and_shows_its_own_clock(desk, serve, 
     serving.await_line("Next run at")
     assert serving.end(signal.SIGINT) == 0
     assert taken(desk) == 2
+
+
+@pytest.mark.slow
+def test_a_late_run_is_made_as_serve_is_told_now(desk, serve, prefect) -> None:
+    """Prefect keeps the parameters that a run was made with; they may be those that were mistaken."""
+    desk.add_dataset()
+    desk.succeed("series", "add", "late", desk.write_spec(), "--releases", "9")
+    before = serve("late", "--allow-unchanged", environment=prefect.environment)
+    before.await_line("Next run at")
+    assert before.end(signal.SIGTERM) == 0
+    late = prefect.trigger("late")
+    serving = serve("late", "--output", "elsewhere", environment=prefect.environment)
+    told = serving.await_line("Published release late@")
+    assert str(desk.folder / "elsewhere") in told
+    assert not (desk.folder / "published").exists()
+    serving.await_line("Next run at")
+    assert serving.end(signal.SIGTERM) == 0
+    assert prefect.flow_run(late)["parameters"]["allow_unchanged"] is False
