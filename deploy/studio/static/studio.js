@@ -44,10 +44,18 @@
   // Loaded again once it is there, and not while somebody types: focus and what is typed stay until then.
   let typed = false;
   document.addEventListener("input", () => { typed = true; });
+  // Nor while it is being left: loading it again would break off the way to the next page.
+  let left = 0;
+  window.addEventListener("beforeunload", () => { left = Date.now(); });
+  const again = (retry) => {
+    if (Date.now() - left < 10000) setTimeout(retry, 700);
+    else location.reload();
+  };
   const wait = async () => {
     const answer = await fetch(location.href).catch(() => null);
+    const computed = answer && !(await answer.text()).includes("data-computing");
     if (typed) return;
-    if (answer && !(await answer.text()).includes("data-computing")) location.reload();
+    if (computed) again(wait);
     else setTimeout(wait, 700);
   };
   if (computing) setTimeout(wait, 700);
@@ -55,7 +63,7 @@
   const look = async () => {
     const answer = await fetch("/run/state").catch(() => null);
     const state = answer && answer.ok ? await answer.json() : null;
-    if (state && (!state.running || state.stage !== run.dataset.running)) location.reload();
+    if (state && (!state.running || state.stage !== run.dataset.running)) again(look);
     else setTimeout(look, 700);
   };
   setTimeout(look, 700);

@@ -178,6 +178,32 @@ def test_axe_finds_no_violation(browser, studio, people, declare, scheme, locale
     context.close()
 
 
+def test_a_page_that_is_being_left_is_not_loaded_again(walk, studio, entered_walk, people, declare) -> None:
+    """What it waited for is there before the next page is."""
+    page = walk.page
+    held = {}
+
+    def hold(route) -> None:
+        if route.request.resource_type == "document" and "/review" in route.request.url:
+            answer = route.fetch()
+            route.fulfill(response=answer, body=answer.text().replace("</h1>", "</h1><p data-computing>waits</p>", 1))
+        else:
+            held[route.request.url.removeprefix(studio.url)] = route
+
+    declare(entered_walk, people)
+    page.route("**/review", hold)
+    page.route("**/columns", hold)
+    with page.expect_request(lambda asked: asked.url.endswith("/review") and asked.resource_type == "fetch"):
+        walk.open("/review")
+    with page.expect_request("**/columns"):
+        page.get_by_role("link", name="columns", exact=False).first.click(no_wait_after=True)
+    with page.expect_response("**/review"):
+        held["/review"].fulfill(body="computed")
+    page.wait_for_timeout(200)  # for what comes of it
+    held["/columns"].continue_()
+    page.wait_for_url("**/columns", timeout=20_000)
+
+
 def test_the_keyboard_alone_is_enough(walk, studio) -> None:
     """Every control of a page is reached by Tab, and a form is filled in and sent without a mouse."""
     page = walk.page
