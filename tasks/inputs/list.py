@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 
 from ...accounting.given_files import open_given
 from ...mechanisms.kernel.errors import InputRefused
-from ..destinations import MANIFEST, refuse_password
+from ..destinations import MANIFEST
 from ..readers.parquet_records import PARQUET
 from ..readers.source_files import (
     Partition,
@@ -61,7 +61,6 @@ def list_source(source: str, *, base: Path, version: int | None = None) -> Sourc
         InputRefused: nothing found, a file listed twice (also by a link), an unknown, compressed or mixed
             format, a table that isn't read, a version of what has none, or a location that cannot be reached.
     """
-    refuse_password(source, where="[data].source")
     foreign = foreign_source(source)
     if foreign is not None:
         raise foreign

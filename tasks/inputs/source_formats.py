@@ -14,6 +14,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from ...mechanisms.kernel.errors import InputRefused
+from ..destinations import refuse_password
 from ..readers.source_files import unpacked_name
 
 if TYPE_CHECKING:
@@ -119,6 +120,9 @@ def foreign_source(location: str) -> InputRefused | None:
 
     A spreadsheet has no types and no fixed header, and a query may give other rows at each attempt: a release must
     be able to read the very same records again after a crash. So both are written to Parquet first.
+
+    Raises:
+        InputRefused: it is a URL with a password, and none of a database.
     """
     protocol, mark, _ = location.partition("://")
     database = protocol.partition("+")[0].removeprefix("jdbc:").lower()
@@ -133,6 +137,7 @@ def foreign_source(location: str) -> InputRefused | None:
             where=f"a source of {database or 'a database'}",
             remedy=f"Write the table to Parquet once, and name that file. {WAY}",
         )
+    refuse_password(location, where="[data].source")
     for suffixes, what in (
         (BOOKS, "a spreadsheet isn't read: its cells have no lasting types."),
         (PACKAGES, "such a file of a statistics package isn't read."),

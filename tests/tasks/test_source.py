@@ -51,9 +51,10 @@ def test_files_folders_and_patterns_are_listed_in_order(tmp_path):
     assert list_source(f"file://{tmp_path}/in", base=tmp_path) == listed
 
 
-@pytest.mark.parametrize("protocol", ["ftp", "sftp", "https", "s3", "mysql"])
-def test_a_url_with_a_password_is_refused_and_not_repeated(tmp_path, protocol):
-    url = f"{protocol}://anna:Zan@zibar7@store.example/in/people.csv"
+@pytest.mark.parametrize("name", ["people.csv", "people.xlsx"])
+@pytest.mark.parametrize("protocol", ["ftp", "sftp", "https", "s3"])
+def test_a_url_with_a_password_is_refused_and_not_repeated(tmp_path, protocol, name):
+    url = f"{protocol}://anna:Zan@zibar7@store.example/in/{name}"
     for look in (
         lambda: list_source(url, base=tmp_path),
         lambda: output_at(url, base=tmp_path),
