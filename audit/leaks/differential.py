@@ -77,6 +77,12 @@ EXPLAINED = (
         rb'(?!.*message": "[^"])(?:[^0-9]|(?<![0-9])[01](?![0-9])|\bclose-[0-9a-f]{8}\b)*$',
         reason="whether a run's own server has recorded how its last task ended before it is stopped follows the clock",
     ),
+    Explanation(
+        place=r"log",
+        line=rb"^CLOCK \| WARNING \| (?:EventsWorker|APILogWorker) - "
+        rb"Still processing items: \d\d? items remaining\.\.\.$",
+        reason="whether Prefect has sent all events and lines of its log when a run ends follows the clock",
+    ),
 )
 
 

@@ -179,6 +179,20 @@ def test_of_a_workers_heartbeat_no_more_is_explained_than_what_it_has_of_one_tas
         assert reasons(line) == [None], line
 
 
+def test_of_what_prefect_has_yet_to_send_at_the_end_no_more_is_explained_than_a_small_number() -> None:
+    without = Traces(lines={}, raw_bytes={})
+
+    def reasons(line: str) -> list[str | None]:
+        added = Traces(lines={"log": line.encode()}, raw_bytes={})
+        return [apart.reason for apart in differential.differences([without], [added])]
+
+    told = "10:05:59.123 | WARNING | EventsWorker - Still processing items: 1 items remaining..."
+    [reason] = reasons(told)
+    assert reason is not None
+    for line in (told.replace(": 1", ": 112"), told + " rare", told.replace("WARNING", "rare | WARNING")):
+        assert reasons(line) == [None], line
+
+
 def test_what_looks_like_a_time_but_follows_the_records_is_found() -> None:
     """Masked parts are compared where there are two runs on each side; what differs by itself is let through."""
 
