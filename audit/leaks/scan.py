@@ -55,7 +55,9 @@ class Secrets:
             yield name, re.compile(text)
         for name, number in self.numbers.items():
             if abs(number) >= LEAST_NUMBER:
-                yield name, re.compile(rb"%d(?<![\da-f.-]%d)(?![\da-f])(?!\.\d)" % (number, number))
+                # A port of this machine and the thousandths of a logged time are no more than chance.
+                chance = rb"(?<!127\.0\.0\.1:%d)(?:(?<!:\d\d,%d)|(?! - ))" % (number, number)
+                yield name, re.compile(rb"%d(?<![\da-f.-]%d)%s(?![\da-f])(?!\.\d)" % (number, number, chance))
             if LEAST_BINARY <= abs(number) < 1 << 31:
                 yield f"{name} (binary)", re.compile(re.escape(struct.pack("<q", number)))
                 yield f"{name} (pickled)", re.compile(re.escape(b"J" + struct.pack("<i", number)))

@@ -193,6 +193,20 @@ def test_of_what_prefect_has_yet_to_send_at_the_end_no_more_is_explained_than_a_
         assert reasons(line) == [None], line
 
 
+def test_a_number_in_a_time_or_a_port_is_chance_and_anywhere_else_found() -> None:
+    secrets = Secrets(numbers={"suppressed records": 246, "sample size": 33_828})
+
+    def seen(line: str) -> list[str]:
+        return sorted(scan(Traces(lines={"log": line.encode()}, raw_bytes={}), secrets))
+
+    time = "2026-03-04 12:00:01"
+    assert seen(f"{time},246 - distributed.core - INFO - Connection to tcp://127.0.0.1:33828 has been closed.") == []
+    for line in (f"{time},245 - INFO - 246 groups", f"{time},246 groups", "12,246 - 12,245", "127.0.0.10: 246"):
+        assert seen(line) == ["suppressed records"], line
+    for line in ("records: 33828", "size:33828", "tcp://127.0.0.1:8787?33828"):
+        assert seen(line) == ["sample size"], line
+
+
 def test_what_looks_like_a_time_but_follows_the_records_is_found() -> None:
     """Masked parts are compared where there are two runs on each side; what differs by itself is let through."""
 
