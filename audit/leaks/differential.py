@@ -60,6 +60,11 @@ EXPLAINED = (
     ),
     Explanation(
         place=r"dask/state\.yaml",
+        line=rb"^ *(?:memory|optimistic|process|unmanaged|unmanaged_old|unmanaged_recent): \d+$",
+        reason="the memory of a worker's process, as the system measured it for a heartbeat, in whole pages",
+    ),
+    Explanation(
+        place=r"dask/state\.yaml",
         line=rb"^ *- TIME - distributed\.worker - INFO - Starting Worker plugin$",
         reason="a worker's own start: whether its line falls among the last that the log keeps follows the clock",
     ),

@@ -112,9 +112,14 @@ if sys.argv[1]:
     from distributed import Client
     with Client(sys.argv[1], set_as_default=False) as client:
         client.dump_cluster_state("dask/state", format="yaml")
-        Path("dask/events").write_text(repr(client.get_events()))
-        Path("dask/worker-logs").write_text(repr(client.get_worker_logs()))
-        Path("dask/scheduler-logs").write_text(repr(client.get_scheduler_logs()))
+        # An entry for each line: how often the run asks whether all tasks are done follows the clock.
+        told = {"events": client.get_events(), "worker-logs": client.get_worker_logs()}
+        told["scheduler-logs"] = {"scheduler": client.get_scheduler_logs()}
+        for name, entries in told.items():
+            with Path("dask", name).open("w") as file:
+                for topic, some in entries.items():
+                    for entry in some:
+                        print(topic, entry, file=file)
 """
 
 

@@ -170,12 +170,19 @@ def test_of_a_workers_heartbeat_no_more_is_explained_than_what_it_has_of_one_tas
         "    '[''execute'', ''partial-count'', ''other'', ''seconds'']': 0.0125",
         "    profile-duration: 0.0125",
         "    num_fds: 15",
+        "        unmanaged_old: 63844352",
     ]
     for line in told:
         [reason] = reasons(line)
         assert reason is not None, line
         assert reasons(line, "log") == [None], line
-    for line in (told[2].replace(": 1", ": 12"), told[3].replace("0.0125", "12"), told[7] + "0", told[0] + " groups"):
+    for line in (
+        told[2].replace(": 1", ": 12"),
+        told[3].replace("0.0125", "12"),
+        told[7] + "0",
+        told[0] + " groups",
+        told[8] + "0.5",
+    ):
         assert reasons(line) == [None], line
 
 
