@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import tomllib
 from collections import Counter
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from .mutants import DECISIVE, Mutant
 
-__all__ = ["DEAD", "explanations", "reported"]
+__all__ = ["DEAD", "reported", "why_of"]
 
 EXPLAINED = Path(__file__).with_name("explained.toml")
 DEAD = ("killed", "killed at import", "too slow")
@@ -25,13 +26,11 @@ def reported(mutants: list[Mutant], outcomes: dict[str, str], *, of: list[Mutant
         of: all.
         seed: of their order.
     """
-    known = {(one["path"], one["before"], one["after"]): one["why"] for one in explanations()}
     survivors, findings = [], []
     for mutant in mutants:
         if outcomes[mutant.name] in (*DEAD, "no change"):
             continue
-        before, after = mutant.change()
-        why = known.get((str(mutant.path), before, after))
+        (before, after), why = mutant.change(), why_of(mutant)
         survivors.append({"name": mutant.name, "before": before, "after": after, "why": why})
         if why is None:
             findings.append(f"{mutant.name}: {before!r} -> {after!r} {outcomes[mutant.name]}")
@@ -64,7 +63,12 @@ def reported(mutants: list[Mutant], outcomes: dict[str, str], *, of: list[Mutant
     }
 
 
-def explanations() -> list[dict[str, str]]:
-    """Survivors that were looked at and change nothing that is promised, each with the reason."""
-    found: list[dict[str, str]] = tomllib.loads(EXPLAINED.read_text(encoding="utf-8"))["mutant"]
-    return found
+def why_of(mutant: Mutant) -> str | None:
+    """Why a mutant that survives changes nothing that is promised; None where nobody looked at it."""
+    return _explanations().get((str(mutant.path), *mutant.change()))
+
+
+@cache
+def _explanations() -> dict[tuple[str, str, str], str]:
+    rows = tomllib.loads(EXPLAINED.read_text(encoding="utf-8"))["mutant"]
+    return {(row["path"], row["before"], row["after"]): row["why"] for row in rows}

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from audit.mutation import run
 from audit.mutation.mutants import DECISIVE, SCOPE, all_mutants
+from audit.mutation.outcomes import why_of
 
 PROJECT = Path(__file__).parents[2]
 EXPLAINED = PROJECT / "audit" / "mutation" / "explained.toml"
@@ -41,3 +43,20 @@ def test_what_may_show_a_key_or_move_a_bound_stays_among_the_mutants(path, fragm
     lines = (PROJECT / path).read_text("utf-8").splitlines()
     [number] = [number for number, line in enumerate(lines, 1) if fragment in line]
     assert (number in {one.line for one in all_mutants((Path(path),))}) is there
+
+
+@pytest.mark.parametrize("noticed", [True, False])
+def test_a_survivor_meets_every_test_of_its_line_however_long_tests_took(noticed, tmp_path, monkeypatch) -> None:
+    [mutant, *_] = all_mutants((Path("mechanisms/kernel/sampling.py"),))
+    assert why_of(mutant) is None
+    long, short = "tests/kernel/test_sampling.py::test_long", "tests/kernel/test_sampling.py::test_short"
+    known = run.Tests({str(mutant.path): {mutant.line: [long, short]}}, {long: 61.0, short: 1.0}, more=[], most=60)
+    met_by: list[str] = []
+
+    def tried(changed, chosen, *, seconds, log):
+        met_by.extend(name for name in chosen if "::" in name)
+        return ("killed", long) if noticed and long in chosen else ("survived", None)
+
+    monkeypatch.setattr(run, "_tested", tried)
+    assert run.met(mutant, known, folder=tmp_path) == (("killed", long) if noticed else ("survived", None))
+    assert met_by == [short, long]

@@ -27,6 +27,7 @@ from crowdblend.mechanisms.kernel.group_counts import (
 from crowdblend.mechanisms.kernel.sampling import ChunkIdentity, kept_positions, sample_commitment
 from crowdblend.tasks.kernel import counting
 from crowdblend.tasks.kernel.counting import (
+    BlockCoins,
     BlockCounts,
     CountJob,
     add_block_counts,
@@ -253,3 +254,36 @@ def test_a_fault_on_a_worker_names_its_kind_and_no_value() -> None:
     with pytest.raises(InputRefused, match="as it is"):
         naming_kinds_only(fails)(InputRefused("as it is"))
     assert naming_kinds_only(len)([1, 2]) == 2
+
+
+def test_coins_of_fewer_records_than_none_are_refused() -> None:
+    """A reader could take back what a block has counted."""
+    told = BlockCoins(None)
+    told.kept(3)
+    with pytest.raises(ReleaseFailed, match="fewer records than none"):
+        told.kept(-1)
+    assert told.tally == (3, 3)
+
+
+def test_a_reader_begins_the_blocks_of_its_task_alone_and_each_once() -> None:
+    class Equal(ChunkIdentity):
+        """Equal to a block where it is looked up, and free to name another one for its coins."""
+
+        def __eq__(self, other: object) -> bool:
+            return isinstance(other, ChunkIdentity) and (self.file, self.block) == (other.file, other.block)
+
+        __hash__ = ChunkIdentity.__hash__
+
+    class Beginning(Records):
+        begun: Any = None
+
+        def keys(self, blocks: Any, **more: Any) -> Iterator[Any]:
+            """Read the first block, and begin another one."""
+            yield from super().keys(blocks[:1], **more)
+            more["coins"](self.begun)
+
+    source, task = Beginning(), BLOCKS[:2]
+    for begun in (task[0].identity, BLOCKS[2].identity, Equal(file=0, block=1)):
+        object.__setattr__(source, "begun", begun)
+        with pytest.raises(ReleaseFailed, match="isn't its task's, or began one twice"):
+            counted_blocks(task, job=job(source))

@@ -15,8 +15,16 @@ from crowdblend.accounting.kernel.ledger import snapshot
 from crowdblend.accounting.kernel.ledger.entries import Entry, ReleaseCharged, entry_of_bytes
 from crowdblend.accounting.kernel.ledger.ledger_state import LedgerState, Release
 from crowdblend.accounting.kernel.ledger.rules import RULES, Violation
-from crowdblend.accounting.kernel.ledger.snapshot import bytes_of_state, sign_state, signed_state, state_of_bytes
+from crowdblend.accounting.kernel.ledger.snapshot import (
+    ForgedState,
+    bytes_of_state,
+    sign_state,
+    signed_state,
+    state_of_bytes,
+)
+from crowdblend.accounting.kernel.ledger.transactions import stored_state
 from crowdblend.mechanisms.kernel.errors import AccountantRefused, Refusal
+from sqlalchemy import create_engine
 from support.folding import abandoned, dataset, fold, revoked, sound_state, token
 from support.golden_ledger import GOLDEN
 from support.ledger_books import of_series, of_two_samples, registration, request
@@ -71,6 +79,24 @@ def test_an_excerpt_has_the_latest_and_what_data_sets_with_few_charges_have(monk
     assert excerpt["releases"]["release_id"] == ("few-0", "many-2", "many-3")
     assert [json.loads(text)["series"] for _, text in excerpt["series"]] == ["series-of-few", "series-1", "series-2"]
     assert excerpt["tokens"] == []
+
+
+@pytest.mark.parametrize("slots", [(0,), (), (1,), (-1,), (0, 1), (1, 0), (0, 0)], ids=repr)
+def test_a_state_is_stored_once_and_at_its_place(slots) -> None:
+    """The table's constraints say so too, and whoever has the database can drop them."""
+    with create_engine("sqlite://").connect() as connection:
+        for table in ("snapshot (slot, state, statement)", "entry (position, hash)"):
+            connection.exec_driver_sql(f"CREATE TABLE {table}")
+        state = LedgerState()
+        content = bytes_of_state(state)
+        row = (content.decode(), sign_state(state, content, SigningKey(seed=b"\x09" * 32)))
+        for slot in slots:
+            connection.exec_driver_sql("INSERT INTO snapshot VALUES (?, ?, ?)", (slot, *row))
+        if slots == (0,):
+            assert stored_state(connection)[0] == state
+            return
+        with pytest.raises(ForgedState, match="no signature holds over the last entry"):
+            stored_state(connection)
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"null", b"{}", b"[" * 100_000, b"\xff"])

@@ -18,8 +18,11 @@ from crowdblend.accounting.kernel.keys.signing import (
     read_statement,
     signed_statement,
 )
+from crowdblend.accounting.kernel.ledger.entries import Head
+from crowdblend.accounting.kernel.ledger.snapshot import AnchoredHead, require_own_signer
+from crowdblend.accounting.keys.anchor import Anchoring
 from crowdblend.accounting.keys.signing_upkeep import create_where_none, rotate_key
-from crowdblend.mechanisms.kernel.errors import InputRefused
+from crowdblend.mechanisms.kernel.errors import AccountantRefused, InputRefused
 
 
 @pytest.fixture
@@ -78,6 +81,33 @@ def test_a_key_is_made_once_and_replaced_on_purpose(keys) -> None:
     contents = [path.read_bytes() for path in keys.home.rglob("*") if path.is_file()]
     assert not any(first.seed in content for content in contents)
     assert first.seed.hex() not in repr(first)
+
+
+def test_a_replaced_key_signs_no_head_after_one_of_a_later_key(keys) -> None:
+    """The anchor's last line may be of a key before the present one, which signs all that follows."""
+    first, stranger = keys.current().public, SigningKey(seed=b"\x09" * 32).public
+    second, third = rotate_key(keys, os.urandom), rotate_key(keys, os.urandom)
+    anchor = Anchoring(home=keys.home, file=None)
+
+    def refused(signer: PublicKey, anchored: PublicKey | None, *, end: int = 3) -> str:
+        head = Head(ledger_id="a" * 64, position=2, hash="b" * 64)
+        try:
+            require_own_signer(end, signer, anchor, anchored and AnchoredHead(head=head, key=anchored))
+        except AccountantRefused as refusal:
+            return str(refusal)
+        return ""
+
+    own = (first, second, third)
+    for signer in own:
+        assert [refused(signer, None), refused(signer, signer), refused(third, signer)] == [""] * 3
+    for signer, anchored in ((first, second), (first, third), (second, first), (second, third)):
+        assert "was replaced by another before that" in refused(signer, anchored)
+    for anchored in (None, *own):
+        assert "isn't of this private store" in refused(stranger, anchored)
+        assert refused(stranger, anchored, end=0) == ""
+    keys.key_file.unlink()
+    assert refused(third, third) == ""
+    assert "was replaced by another before that" in refused(third, second)
 
 
 def test_a_public_key_has_32_bytes() -> None:
