@@ -25,10 +25,10 @@ def read_until(process, pattern: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def many_records(rig, tmp_path_factory):
-    """Records that take a while to count: the same ones again and again."""
+    """Records that take seconds to count, so that an interruption comes before their end on a busy machine too."""
     folder = tmp_path_factory.mktemp("records") / "many"
     rig.write_records(folder, 2_000_000, files=1)
-    for copy in range(1, 12):
+    for copy in range(1, 50):
         shutil.copyfile(folder / "0.parquet", folder / f"{copy}.parquet")
     return folder
 
