@@ -133,6 +133,7 @@ def test_the_pages_are_light_for_eyes_and_tools(walk, studio, entered_walk, peop
     declare(entered_walk, people)
     for path in (*STEPS, "columns/0", "columns/1"):
         walk.open(f"/{path}")
+        page.wait_for_selector("[data-computing]", state="detached")  # it is loaded again by itself until then
         for width, scheme in product((320, 1600), ("light", "dark")):
             page.set_viewport_size({"width": width, "height": 900})
             page.emulate_media(color_scheme=scheme)
