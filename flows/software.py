@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import sys
 from collections.abc import Iterator, Mapping
+from dis import get_instructions
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
+from types import CodeType
 
 from .. import accounting, mechanisms, tasks
 from ..accounting.kernel.prices.registry import FILTER_RULES, MECHANISM_KINDS
@@ -95,12 +96,18 @@ def _name_of(module: str) -> str:
 def _imported(name: str, path: Path) -> Iterator[str]:
     """Give the names of the files that a file imports from its own packages."""
     folders = name.split("/")[:-1]
-    for node in ast.walk(ast.parse(path.read_bytes())):
-        if isinstance(node, ast.ImportFrom) and node.level:
-            above = folders[: len(folders) - node.level + 1]
-            module = [*above, *(node.module or "").split(".")] if node.module else above
-            yield f"{'/'.join(module)}.py"
-            yield from (f"{'/'.join([*module, imported.name])}.py" for imported in node.names)
+    # Compiled, not parsed: before Python 3.11.8 a syntax tree can't be made while another thread makes one.
+    codes = [compile(path.read_bytes(), path, "exec", dont_inherit=True)]
+    while codes:
+        code = codes.pop()
+        codes += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+        steps = [step for step in get_instructions(code) if step.opname != "EXTENDED_ARG"]
+        for level, imported, step in zip(steps, steps[1:], steps[2:], strict=False):
+            if step.opname == "IMPORT_NAME" and level.argval:
+                above = folders[: len(folders) - level.argval + 1]
+                module = [*above, *step.argval.split(".")] if step.argval else above
+                yield f"{'/'.join(module)}.py"
+                yield from (f"{'/'.join([*module, one])}.py" for one in imported.argval)
 
 
 @cache

@@ -8,13 +8,14 @@ import os
 import time
 from asyncio import CancelledError
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import BrokenExecutor
+from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, assert_never
 
 import dask.threaded
 from dask.callbacks import Callback
+from dask.system import CPU_COUNT
 
 from ...mechanisms.kernel.errors import ReleaseFailed
 from .memory import room_bytes
@@ -138,12 +139,13 @@ def computed(frame: dd.DataFrame, *, executor: Executor, on_progress: OnProgress
     """
     with _refusals_alone():
         match executor:
-            case LocalThreads(workers=workers):
-                return _locally(frame, dask.threaded.get, workers, on_progress)
+            case LocalThreads():
+                with _threads_of(executor) as pool:
+                    return _locally(frame, dask.threaded.get, on_progress, pool=pool)
             case LocalProcesses(workers=workers):
                 from dask.multiprocessing import get
 
-                return _locally(frame, get, workers, on_progress)
+                return _locally(frame, get, on_progress, num_workers=workers)
             case DaskCluster():
                 return _on_cluster(frame, executor, on_progress)
             case _:
@@ -162,8 +164,26 @@ def computed_on_threads(
     Raises:
         ReleaseFailed: a task said so.
     """
-    with _refusals_alone(), nullcontext() if on_progress is None else _Progress(on_progress):
-        return dask.threaded.get(graph, last, num_workers=executor.workers)
+    with (
+        _refusals_alone(),
+        nullcontext() if on_progress is None else _Progress(on_progress),
+        _threads_of(executor) as pool,
+    ):
+        return dask.threaded.get(graph, last, pool=pool)
+
+
+@contextmanager
+def _threads_of(executor: LocalThreads) -> Iterator[ThreadPoolExecutor]:
+    """Give a pool of threads that end when it is left.
+
+    A thread whose start is interrupted stays unknown to its pool. Dask's own pool is closed after Python has waited for
+    all threads, so the process would wait for that one without end.
+    """
+    pool = ThreadPoolExecutor(executor.workers or CPU_COUNT)
+    try:
+        yield pool
+    finally:
+        pool.shutdown(wait=False)  # an interruption is told before running tasks have ended
 
 
 @contextmanager
@@ -180,10 +200,13 @@ def _refusals_alone() -> Iterator[None]:
 
 
 def _locally(
-    frame: dd.DataFrame, get: Callable[..., Any], workers: int | None, on_progress: OnProgress | None
+    frame: dd.DataFrame,
+    get: Callable[..., Any],
+    on_progress: OnProgress | None,
+    **workers: Any,  # noqa: ANN401 - Dask's own
 ) -> pd.DataFrame:
     with nullcontext() if on_progress is None else _Progress(on_progress):
-        return frame.compute(scheduler=get, num_workers=workers)
+        return frame.compute(scheduler=get, **workers)
 
 
 class _Progress(Callback):  # type: ignore[misc]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import shutil
 from decimal import Decimal
 from pathlib import Path
@@ -70,6 +71,56 @@ def test_a_certificate_names_the_kernel_and_the_kind_and_nothing_else(tmp_path, 
                 file.write("# another line\n")
             assert (kernel_digest.__wrapped__(MECHANISM) == before) is same, name
     assert kernel_files(None).keys() < kernel_files(MECHANISM).keys()
+
+
+def imports_by_the_syntax_tree(name: str, source: str) -> set[str]:
+    folders, found = name.split("/")[:-1], set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            above = folders[: len(folders) - node.level + 1]
+            module = "/".join([*above, *(node.module or "").split(".")]).rstrip("/")
+            found |= {f"{module}.py", *(f"{module}/{one.name}.py" for one in node.names)}
+    return found
+
+
+MANY_CONSTANTS = "\n".join(f"a{n} = {n + 0.5}" for n in range(300))
+"""Beyond 256 constants and names an instruction takes several units."""
+ODD_SOURCE = f"""
+import os
+from os import path
+from . import first
+from ..kernel import second, third as other
+if TYPE_CHECKING:
+    from .fourth import Fourth
+{MANY_CONSTANTS}
+from ..kernel.prices.fifth import fifth, sixth
+class Inner:
+    def method(self):
+        def deeper():
+            from ...mechanisms.kinds import seventh
+"""
+
+
+def test_imports_are_found_wherever_they_stand(tmp_path) -> None:
+    """Else a certificate would not name a file that its release used."""
+    kinds = {name: path for folder in software.KINDS for name, path in software._sources(folder)}
+    odd = tmp_path / "odd.py"
+    odd.write_text(ODD_SOURCE)
+    for name, path in {**kinds, "accounting/kinds/odd.py": odd}.items():
+        assert set(software._imported(name, path)) == imports_by_the_syntax_tree(name, path.read_text("utf-8")), name
+    assert "mechanisms/kinds/seventh.py" in set(software._imported("accounting/kinds/odd.py", odd))
+
+
+def test_the_digest_needs_no_syntax_tree(monkeypatch) -> None:
+    """Before Python 3.11.8 making one fails while another thread makes one too, as Prefect's may."""
+
+    def fails(*_: object, **__: object) -> None:
+        raise SystemError("AST constructor recursion depth mismatch")
+
+    expected = kernel_digest.__wrapped__(MECHANISM)
+    with monkeypatch.context() as patched:
+        patched.setattr(ast, "parse", fails)
+        assert kernel_digest.__wrapped__(MECHANISM) == expected
 
 
 def other_sources(monkeypatch, folder) -> None:

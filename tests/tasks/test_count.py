@@ -6,6 +6,7 @@ import os
 import pickle
 import subprocess
 import sys
+import threading
 from collections import Counter
 from decimal import Decimal
 from pathlib import Path
@@ -124,6 +125,26 @@ def test_without_a_rate_every_record_is_counted_and_no_key_is_read(tmp_path, key
     assert counted.counts.sum() == (6000 if kind == "parquet" else 4000)
     half = group_counts(chunks, job=job_of(key, rate=Decimal("0.5")), executor=LocalThreads(workers=2))
     assert half.counts.sum() < 0.6 * counted.counts.sum()
+
+
+def test_a_thread_whose_start_is_interrupted_ends(tmp_path, key, monkeypatch):
+    """Python waits for every thread before it ends."""
+    chunks, before = chunks_of(tmp_path / "in", kind="csv"), set(threading.enumerate())
+    start = threading.Thread.start
+
+    def interrupted(thread: threading.Thread) -> None:
+        thread.daemon = True  # so that these tests end also where it doesn't
+        start(thread)
+        raise KeyboardInterrupt
+
+    for workers in (2, None):
+        with monkeypatch.context() as patched:
+            patched.setattr(threading.Thread, "start", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                group_counts(chunks, job=job_of(key), executor=LocalThreads(workers=workers))
+        for thread in set(threading.enumerate()) - before:
+            thread.join(30)
+            assert not thread.is_alive()
 
 
 def test_many_tasks_are_counted_some_after_the_others(tmp_path, key, monkeypatch):
