@@ -56,7 +56,12 @@ COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 MOST_TOLD = 20
 SECONDS_BETWEEN = 30.0
 LEFT_OUT = "It was left out."
-OF_THE_REPORT = (":(exclude)docs", ":(exclude,glob)**/README.md", ":(exclude)tests/vectors/versions")
+OF_THE_REPORT = (
+    ":(exclude)docs",
+    ":(exclude,glob)**/README.md",
+    ":(exclude)CHANGELOG.md",
+    ":(exclude)tests/vectors/versions",
+)
 """What the commit of a report may change: documents, and what the version keeps for later ones."""
 
 

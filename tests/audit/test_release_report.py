@@ -116,7 +116,7 @@ def test_it_is_whole_where_all_is_green_and_goes_on_where_it_stopped(
     out = io.StringIO()
     words = ["--checks", str(repository / "checks.toml"), "--verify"]
     assert main(words, project=repository, out=out) == 0
-    for name in ("README.md", "parts/README.md", "docs/more.md"):
+    for name in ("README.md", "CHANGELOG.md", "parts/README.md", "docs/more.md"):
         (repository / name).parent.mkdir(exist_ok=True)
         (repository / name).write_text("a document\n", encoding="utf-8")
     commit(repository, TESTS)

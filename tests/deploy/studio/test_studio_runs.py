@@ -85,6 +85,24 @@ def test_a_form_that_is_sent_twice_charges_once(studio, entered, people, declare
     assert charged(studio) == [current(studio)]
 
 
+def test_a_published_run_that_was_killed_before_it_said_so_shows_its_result(
+    studio, entered, people, declare, whole
+) -> None:
+    declare(entered, people)
+    entered.post("/run", data={"do": "begin", "after": ""})
+    assert "/result" in ended(entered)
+    (studio.place / "runs" / current(studio) / "stdout").write_bytes(b"")
+    shown = entered.get("/run").text
+    assert "It is published." in shown
+    assert "There is no release" not in shown
+    assert 'name="reason"' not in shown  # nothing to give up
+    entered.post("/run", data={"do": "finish"})
+    assert "/result" in ended(entered)
+    assert "It verifies" in whole(entered, "/result")
+    with open_reader(studio.ledger) as reader:
+        assert [state.stage for state in reader.releases()] == ["published"]
+
+
 @pytest.mark.slow
 def test_a_run_is_stopped_and_finished_or_given_up(studio, entered, people, declare, whole) -> None:
     declare(entered, people)
@@ -103,11 +121,13 @@ def test_a_run_is_stopped_and_finished_or_given_up(studio, entered, people, decl
     with open_reader(studio.ledger) as reader:
         stage = reader.release(release_id).stage
     if stage in ("charged", "reading"):
+        assert "The program was stopped." in text
         assert "at no new charge" in text
         assert "is reserved" in text or "is spent" in text
         refused = entered.post("/run", data={"do": "abandon", "reason": ""})
         assert refused.status_code == 422
         assert "wrong-reason-1" in refused.text
+    if "at no new charge" in text:  # also where it was published, and killed before it said so
         assert entered.post("/run", data={"do": "finish"}).status_code == 303
         ended(entered)
     with open_reader(studio.ledger) as reader:
