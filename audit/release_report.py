@@ -199,19 +199,17 @@ class Runs:
             ended = Ended(outcome=NOT_RUN, told=(f"{', '.join(missing)} isn't set.",))
         else:
             self._tell(f"[{place}] {check.name}, about {check.minutes:g} min: {check.command.strip()}")
-            begun = time.monotonic()
+            begun, before = time.monotonic(), self._written(check)
             log = self.folder / f"{check.name.replace(' ', '-')}.log"
             code = self._run(check, log, begun=begun)
             if self._stopped:
                 return
-            ended = self._judged(check, code, log, seconds=time.monotonic() - begun)
+            ended = self._judged(check, code, log, seconds=time.monotonic() - begun, before=before)
         with self._one_writes:
             self._write({**self.ended(), check.name: ended})
         self._tell(f"[{place}] {check.name}: {ended.outcome}{': ' if ended.figures else ''}{ended.figures}")
 
     def _run(self, check: Check, log: Path, *, begun: float) -> int:
-        if check.results:  # of an earlier try
-            self._part(check.results).unlink(missing_ok=True)
         with log.open("wb") as said:
             process = subprocess.Popen(
                 ["bash", "-euo", "pipefail", "-c", check.command],
@@ -234,7 +232,7 @@ class Runs:
             finally:
                 self._running.discard(process.pid)
 
-    def _judged(self, check: Check, code: int, log: Path, *, seconds: float) -> Ended:
+    def _judged(self, check: Check, code: int, log: Path, *, seconds: float, before: int) -> Ended:
         said = COLOURS.sub("", log.read_text(encoding="utf-8", errors="replace"))
         counts = dict.fromkeys(("passed", "failed", "error", "skipped", "xfailed", "xpassed"), 0)
         for summary in SUMMARY.findall(said):
@@ -242,7 +240,7 @@ class Runs:
                 counts[what] += int(number)
         figures = ", ".join(f"{number:,} {what}" for what, number in counts.items() if number)
         left = None
-        if check.results and self._part(check.results).exists():
+        if self._written(check) > before:  # not what an earlier check left, to which this one adds
             left = json.loads(self._part(check.results).read_text(encoding="utf-8"))
             figures = ", ".join(filter(None, (figures, in_short(left))))
         incomplete = counts["skipped"] + counts["xfailed"] + counts["xpassed"]
@@ -265,6 +263,11 @@ class Runs:
         words = ["git", "status", "--porcelain", "--no-renames", "--untracked-files=all", "--", "docs"]
         told = subprocess.run(words, cwd=self.checkout, capture_output=True, text=True, check=True)
         return [line[3:] for line in told.stdout.splitlines() if (self.checkout / line[3:]).is_file()]
+
+    def _written(self, check: Check) -> int:
+        """Return when a check's part of the results was written, in nanoseconds; 0 where it isn't there."""
+        part = self._part(check.results)
+        return part.stat().st_mtime_ns if check.results and part.exists() else 0
 
     def _part(self, name: str) -> Path:
         return self.checkout / "audit-results" / f"{name}.json"

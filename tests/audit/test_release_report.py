@@ -14,6 +14,7 @@ import tomllib
 from fnmatch import fnmatch
 from itertools import pairwise
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
@@ -188,6 +189,40 @@ def test_what_a_check_leaves_for_others_is_there_on_another_machine(repository: 
     run(elsewhere)
     [part] = elsewhere.glob("build/release-report/*/checkout/audit-results/coverage.json")
     assert json.loads(part.read_text(encoding="utf-8")) == left
+
+
+def test_a_check_adds_to_what_an_earlier_one_left(repository: Path) -> None:
+    first = {"part": "coverage", "outcome": "passed", "seconds": 1, "findings": []}
+    (repository.parent / "found.json").write_text(json.dumps(first), encoding="utf-8")
+    part, found = "audit-results/coverage.json", repository.parent / "found.json"
+    (repository / "checks.toml").write_text(
+        dedent(f"""
+            [[check]]
+            name = "first"
+            claim = "It leaves something."
+            command = "mkdir -p audit-results && cp {found} {part}"
+            results = "coverage"
+            minutes = 1
+
+            [[check]]
+            name = "second"
+            claim = "It adds to it."
+            command = "sed -i s/1/2/ {part}"
+            results = "coverage"
+            minutes = 1
+
+            [[check]]
+            name = "third"
+            claim = "It fails before it leaves anything."
+            command = "false"
+            results = "coverage"
+            minutes = 1
+            """),
+        encoding="utf-8",
+    )
+    commit(repository, TESTS)
+    _, report, _ = run(repository)
+    assert [row["left"] for row in report["checks"]] == [first, first | {"seconds": 2}, None]
 
 
 def test_another_machine_goes_on_with_the_commit_of_the_report(
