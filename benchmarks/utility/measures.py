@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from .tables import USUAL_LEVEL, Table
-from .ways import Released, counted, of_values
+from .ways import Margins, Released, counted, of_values
 
 __all__ = ["QUANTILE", "Truth", "auc"]
 
@@ -160,7 +160,7 @@ class Truth:
 
     def _coverage(self, released: Released) -> dict[str, float]:
         if released.bounds is None and released.margins is not None:
-            return self._coverage_of_counts(released)
+            return self._coverage_of_counts(released, released.margins)
         if released.bounds is None or not released.rows.size:
             return {}
         codes = self.table.label_codes(released.bounds_level)
@@ -180,15 +180,8 @@ class Truth:
                 inside = (at[one] == label) & (at[other] == beside)
                 told = released.bounds(inside, cells // sizes[one] // sizes[other])
                 pairs.append((*told, float(exact[label, beside])))
-        if released.margins is not None:  # of one column they are told, and counts by one column are read off them
-            counts, error = released.margins
-            half = QUANTILE * error + HALF
-            exact = [share.T @ self.whole.rows for share in self.whole.shares]
-            singles = [
-                (float(said) - half, float(said) + half, float(number))
-                for told, true in zip(counts, exact, strict=True)
-                for said, number in zip(told, true, strict=True)
-            ]
+        if released.margins is not None:  # counts by one column are read off them
+            singles = self._by_margins(released, released.margins)
         low, high, true = np.array(singles).T
         return {
             "coverage, one column": float(np.mean((low <= true + NEAR) & (true <= high + NEAR))),
@@ -198,26 +191,31 @@ class Truth:
             "width, one column": float(np.median((high - low)[true > 0] / true[true > 0])),
         }
 
-    def _coverage_of_counts(self, released: Released) -> dict[str, float]:
-        """Of noisy counts by one column and by pairs, each with its standard error."""
-        counts, error = released.margins or ([], 0.0)
-        half = QUANTILE * error + HALF
-        singles = [
-            (abs(float(said) - float(number)) <= half, 2 * half / float(number) if number else math.nan)
-            for told, share in zip(counts, self.whole.shares, strict=True)
-            for said, number in zip(told, share.T @ self.whole.rows, strict=True)
-        ]
+    def _coverage_of_counts(self, released: Released, margins: Margins) -> dict[str, float]:
+        """Of noisy counts by one column and by pairs, each with its standard error; what isn't counted is left out."""
+        low, high, true = np.array(self._by_margins(released, margins)).T
+        found = {
+            "coverage, one column": float(np.mean((low <= true) & (true <= high))),
+            "width, one column": float(np.median((high - low)[true > 0] / true[true > 0])),
+        }
         inside = []
         for first, second, labels, noisy, deviation in released.counted_pairs:
             exact = np.zeros_like(noisy)
             pair = self._places().index((first, second))
             np.add.at(exact, (labels[0][:, None], labels[1][None, :]), self.pairs[pair])
             inside.append((np.abs(noisy - exact) <= QUANTILE * deviation + HALF).reshape(-1))
-        return {
-            "coverage, one column": float(np.mean([there for there, _ in singles])),
-            "coverage, two columns": float(np.mean(np.concatenate(inside))),
-            "width, one column": float(np.nanmedian([width for _, width in singles])),
-        }
+        return found | ({"coverage, two columns": float(np.mean(np.concatenate(inside)))} if inside else {})
+
+    def _by_margins(self, released: Released, margins: Margins) -> list[tuple[float, float, float]]:
+        """Bounds of each counted label, by the standard error, and how many records have it."""
+        counts, error = margins
+        half = QUANTILE * error + HALF
+        labels = [_merging(own) for own in self.table.label_codes(released.margins_level)]
+        return [
+            (float(said) - half, float(said) + half, float(number))
+            for told, share, one in zip(counts, self.whole.shares, labels, strict=True)
+            for said, number in zip(told, one @ share.T @ self.whole.rows, strict=True)
+        ]
 
 
 def _told_pairs(released: Released) -> Sequence[Amounts]:

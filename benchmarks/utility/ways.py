@@ -33,7 +33,6 @@ from crowdblend.accounting.descriptions.description_registry import description_
 from crowdblend.accounting.theory.count_bounds import (
     ERROR,
     HALF,
-    QUANTILE,
     BinomialBounds,
     CountBounds,
     NormalBounds,
@@ -82,6 +81,7 @@ _QUANTILE_OF_HALF = 2.241403
 Amounts = NDArray[np.float64]
 Codes = NDArray[np.int64]
 Bounds = Callable[[NDArray[np.bool_], int], tuple[float, float]]
+Margins = tuple[Sequence[Amounts], float]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -97,7 +97,8 @@ class Released:
         bounds: what is said of a count: of the groups that are counted, and how many combinations
             of labels were declared there, the least and the most; None where nothing is said.
         bounds_level: the level of labels that they are told for.
-        margins: counts by each column's values, and their standard error; None where there are none.
+        margins: counts by each column's labels, and their standard error; None where there are none.
+        margins_level: the level of these labels; 0 are the values.
         pair_tables: for each pair of columns the counts by their values that the release's files give, where they give
             them otherwise than by rows.
         counted_pairs: pairs that were counted: their columns, the label of each value, the noisy counts, their error.
@@ -110,7 +111,8 @@ class Released:
     real: int
     bounds: Bounds | None = None
     bounds_level: int = USUAL_LEVEL
-    margins: tuple[Sequence[Amounts], float] | None = None
+    margins: Margins | None = None
+    margins_level: int = 0
     pair_tables: Sequence[Amounts] | None = None
     counted_pairs: Sequence[tuple[int, int, Sequence[Codes], Amounts, float]] = ()
 
@@ -152,6 +154,7 @@ def _of_labels(
     weights: Amounts,
     real: int,
     bounds: Bounds | None,
+    margins: Margins | None = None,
 ) -> Released:
     codes = table.map_of(level).decode(keys)
     return Released(
@@ -162,6 +165,8 @@ def _of_labels(
         real=real,
         bounds=bounds,
         bounds_level=level,
+        margins=margins,
+        margins_level=level,
     )
 
 
@@ -279,18 +284,6 @@ def _calibrated_sample(
     raked = raked_weights(first, [kept], maps=(usual,), margins=places, noisy=cells)
     error, rows = math.sqrt(deletion_variance(mechanism.margin_noise)), kept.counts.astype(float)
 
-    codes = usual.decode(kept.keys)
-
-    def by_margins(inside: NDArray[np.bool_], combinations: int) -> tuple[float, float]:
-        """By a label's own cell; of several columns nothing is told."""
-        for place, own, labels in zip(range(len(codes)), cells, codes, strict=True):
-            alike = np.unique(labels[inside])
-            whole = alike.size == 1 and np.array_equal(labels == alike[0], inside)
-            if whole and combinations == usual.cells // usual.sizes[place]:
-                said, half = float(own[alike[0]]), QUANTILE * error + HALF
-                return said - half, said + half
-        return 0.0, math.inf
-
     total = TotalBounds(rate=rate, total=float(np.sum(cells[0])), deviation=error, records=int(rows.sum()))
     return _of_labels(
         table,
@@ -298,7 +291,8 @@ def _calibrated_sample(
         rows=rows,
         weights=raked.weights,
         real=int(rows.sum()),
-        bounds=by_margins if places != [TOTAL] else _bounds(lambda _: total, rows, np.ones(rows.size)),
+        bounds=_bounds(lambda _: total, rows, np.ones(rows.size)) if places == [TOTAL] else None,
+        margins=None if places == [TOTAL] else ([own[1:].astype(float) for own in cells], error),  # 0 is *, nobody's
     )
 
 
@@ -392,7 +386,7 @@ def deleted(
         [record_weights(one.counts, release=mechanism, stage=number) for number, one in enumerate(published, start=1)]
     )
     counts: list[Amounts] | None = None
-    told: tuple[Sequence[Amounts], float] | None = None
+    told: Margins | None = None
     if isinstance(mechanism, CalibratedDeletion):
         places_of = [(place,) for place in range(len(table.names))]
         noisy = noisy_margins(stages[0], layout=maps[0], margins=places_of, release=mechanism, randomness=coins.bytes)

@@ -11,7 +11,7 @@ import pytest
 from benchmarks.utility import compare
 from benchmarks.utility.compare import Cell, Results
 from benchmarks.utility.measures import Truth, auc
-from benchmarks.utility.tables import census
+from benchmarks.utility.tables import Table, census
 from benchmarks.utility.ways import WAYS
 
 PAGE = Path(__file__).parents[2] / "docs" / "utility.md"
@@ -43,6 +43,29 @@ def test_records_that_are_published_as_they_are_have_no_error():
     assert found["counts"] == pytest.approx(0, abs=1e-9)
     assert found["means"] == pytest.approx(0, abs=1e-9)
     assert (found["records kept"], found["small groups kept"], found["invented"]) == (1, 1, 0)
+
+
+def test_counts_of_columns_that_the_published_rows_do_not_tell_apart_are_those_of_each():
+    others = np.arange(1, 101)
+    alike, apart = np.zeros((3, 2_000), dtype=int), np.stack([others * 0, others * 0 + 1, others]).repeat(5, axis=1)
+    table = Table(
+        name="made",
+        title="made",
+        short="made",
+        labels={
+            "one": [("a", "ab"), ("b", "ab")],
+            "other": [("c", "cd"), ("d", "cd")],
+            "many": [(str(value), "any") for value in range(101)],
+        },
+        records=np.hstack([alike, apart]),
+        amounts=("many", np.arange(101.0)),
+        target=("other", 1),
+    )
+    released = WAYS["sampled, calibrated"](table, table.records, Decimal(100), np.random.default_rng(1))
+    assert released.rows.size == 1
+    found = Truth(table=table, records=table.records).measured(released)
+    assert found["coverage, one column"] == 1
+    assert "coverage, two columns" not in found
 
 
 def test_a_yes_above_every_no_is_told_apart_and_ties_count_half():
