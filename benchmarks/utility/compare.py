@@ -329,24 +329,25 @@ class Page:
 
     def _left_out(self) -> list[str]:
         """What was not run, and where fewer draws were made than asked for."""
-        said = []
+        left, few = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
         for way in self.grid.shown:
             cells = list(self.grid.cells([way]))
-            missing = [cell for cell in cells if not self._enough(cell)]
-            if len(missing) == len(cells):
-                said.append(f"{way} was not run.")
-                continue
-            by_place: dict[str, list[str]] = defaultdict(list)
-            for cell in missing:
-                by_place[f"{self.grid.tables[cell.table].short} {cell.number:,}"].append(str(cell.epsilon))
-            places = "; ".join(f"{place} at ε = {', '.join(sorted(some))}" for place, some in by_place.items())
+            prices, places = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
+            for cell in cells:
+                if not self._enough(cell):
+                    prices[f"{self.grid.tables[cell.table].short} {cell.number:,}"].append(str(cell.epsilon))
+            for place, some in prices.items():
+                places[", ".join(sorted(some))].append(place)
+            for missing, some in places.items():
+                left[f"at ε = {missing} for {'; '.join(some)}"].append(f"*{way}*")
             draws = [len(self.results.of(cell)) for cell in cells if self._enough(cell)]
-            if missing:
-                said.append(f"{way} was not run for {places}.")
-            if min(draws) < self.grid.draws:
-                said.append(
-                    f"{way}: medians are over {min(draws)} to {max(draws)} draws, others over {self.grid.draws}."
-                )
+            if draws and min(draws) < self.grid.draws:
+                few[" to ".join(str(one) for one in sorted({min(draws), max(draws)}))].append(f"*{way}*")
+        said = [f"Not run: {', '.join(ways)} {where}." for where, ways in left.items()]
+        said += [
+            f"Medians are over {many} draws for {', '.join(ways)}, and over {self.grid.draws} for others."
+            for many, ways in few.items()
+        ]
         return [" ".join(said)] if said else []
 
     def _enough(self, cell: Cell) -> bool:
@@ -412,7 +413,14 @@ class Page:
         return float(np.median(values)) if values and self._enough(cell) else None
 
     def pictures(self, folder: Path) -> None:
-        """Draw the shipped table's k-marginal against ε and its error of counts against the number of records."""
+        """Draw what the page shows: of several prices two pictures of the shipped table, of one price all tables."""
+        if len(self.grid.epsilons) > 1:
+            self._against_price_and_number(folder)
+        else:
+            self._rows_and_synthesizers(folder)
+
+    def _against_price_and_number(self, folder: Path) -> None:
+        """The shipped table's k-marginal against ε, and its error of counts against the number of records."""
         epsilons, numbers = sorted(self.grid.epsilons), self.grid.numbers[SHIPPED]
         number = 29_501 if 29_501 in numbers else numbers[0]
         by_epsilon = {
@@ -455,6 +463,9 @@ class Page:
             ),
             title=f"median error of counts by two columns at ε = {SHOWN_EPSILON}",
         )
+
+    def _rows_and_synthesizers(self, folder: Path) -> None:
+        """The k-marginal of ways with true rows and of synthesizers, for each table and number of records."""
         places = [(name, number) for name in self.grid.tables for number in self.grid.numbers[name]]
         scores = {
             way: [
@@ -566,12 +577,13 @@ ROWS_AND_SYNTHESIZERS = {
 SHORT = {
     "subsample of 10%, no guarantee": "subsample",
     "deletion, calibrated": "calibrated",
-    "deletion, chosen pairs and labels": "chosen pairs",
-    "noisy histogram": "histogram",
+    "deletion, chosen pairs and labels": "pairs",
+    "noisy histogram": "noisy",
     "ARX's method": "ARX",
     "MST, drawn independently": "MST",
     "AIM, drawn independently": "AIM",
 }
+"""Way → its name in a picture: seven of them fit beside each other."""
 
 
 def main(argv: Sequence[str] | None = None) -> None:

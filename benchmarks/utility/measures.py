@@ -6,8 +6,9 @@
   least a thousandth of the records have; *unweighted*, rows are counted and scaled to the number of records.
 - *error of means*: likewise of a column's mean among the records of each usual label of the other columns, as a share
   of its mean among all.
-- *coverage*: the share of pairs of bounds (`count_bounds`) that hold the true count, of labels of one column
-  and of two, as far as the release shows them; *width*: the median of (upper − lower) / true, of labels of one column.
+- *coverage*: the share of pairs of bounds (`count_bounds`) that hold the true count: of all labels of a counted column,
+  and of other columns and of two columns for the labels that the release shows; *width*: the median of
+  (upper − lower) / true, of labels of one column.
 - *model*: the area under the ROC curve, on the real records, of a logistic regression that was fitted to the release.
 - *small groups kept*: of the combinations of all columns' usual labels that 10 to 99 records have, the share that the
   release shows; *invented*: of those that it shows, the share that no record has.

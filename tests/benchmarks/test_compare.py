@@ -28,6 +28,19 @@ def test_a_quick_run_tells_of_every_way(capsys):
     assert kept["noisy histogram"] == 0
 
 
+@pytest.mark.parametrize(
+    ("prices", "drawn"),
+    [(["0.5", "1"], ["utility-counts.svg", "utility-k-marginal.svg"]), (["1"], ["utility-rows.svg"])],
+)
+def test_a_page_draws_the_pictures_that_it_shows_and_no_other_page_s(tmp_path, prices, drawn):
+    page = tmp_path / "page.md"
+    page.write_text(f"<!-- begin of {compare.BY} -->\n<!-- end of {compare.BY} -->\n")
+    words = ["--no-run", "--no-peers", "--numbers", "7000", "--epsilons", *prices, "--ways", "sampled", "deletion"]
+    compare.main([*words, *(str(word) for word in ("--work", tmp_path, "--write", page, "--pictures", tmp_path))])
+    assert sorted(file.name for file in tmp_path.glob("*.svg")) == drawn
+    assert f"Not run: *sampled*, *deletion* at ε = {', '.join(prices)} for Census 7,000." in page.read_text()
+
+
 def scores(table: str, number: str) -> dict[str, float]:
     """Way → its median k-marginal at ε = 1, as the page has it."""
     part = PAGE.read_text(encoding="utf-8").partition(f"### {table}")[2].partition("###")[0]
