@@ -75,6 +75,8 @@ def test_a_process_that_died_is_started_again(worker) -> None:
     process = process_of(worker)
     os.kill(process.pid, signal.SIGKILL)
     process.join()
+    while process.exitcode is None:  # the pool waits for it too, and may have heard of its end without having noted it
+        time.sleep(0.01)
     assert worker.run("none", {}, seconds=60) == {"refused": NO_SUCH_JOB}
 
 
